@@ -82,8 +82,8 @@ def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 class OtherProcesses:
-    """Measures how much of the processors other processes use: all busy time less that of this process and
-    its children.
+    """Measures how much of the processors other processes use:
+    all busy time less that of this process and its children.
     """
 
     def __init__(self) -> None:
@@ -111,8 +111,8 @@ def _reap_orphans() -> None:
 
 
 def _read_busy_s() -> float:
-    """Return the processor seconds of all processes since boot: user, nice, system, irq, softirq of
-    /proc/stat.
+    """Return the processor seconds of all processes since boot:
+    user, nice, system, irq, softirq of /proc/stat.
     """
     fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")

@@ -1,5 +1,5 @@
-"""The catalog projection alone, without a server: events per second into timelines in a SQLite file, and the
-first load of a table.
+"""The catalog projection alone, without a server:
+events per second into timelines in a SQLite file, and the first load of a table.
 
 Events are passed as the consumer passes them, with their partitions still as text. Measured are looking up
 the table, decoding the partition, changing the timelines, and committing them with the position, durably, in

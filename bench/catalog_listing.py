@@ -1,5 +1,5 @@
-"""The recorded listing of one large table: a metastore's answers as bytes, which are decoded like those of a
-server.
+"""The recorded listing of one large table:
+a metastore's answers as bytes, which are decoded like those of a server.
 
 A benchmark of a load must not measure how its listing is made up. So the bytes of the names are written to a
 file before, and those of a partition are copied from one that was encoded before. What remains while the load

@@ -1,5 +1,5 @@
-"""Readers against the writer: filters in many threads on one table while its events are applied, in one
-process.
+"""Readers against the writer:
+filters in many threads on one table while its events are applied, in one process.
 
 Measured are the events per second in relation to as many events without readers (the median of some pairs of
 measurements), the longest time between two signs of life of the follower, and how many filters were answered

@@ -1,5 +1,5 @@
-"""Verified copies beside a plain parallel copy of the same files with as many threads, on disk and from HDFS
-to HDFS.
+"""Verified copies beside a plain parallel copy of the same files with as many threads,
+on disk and from HDFS to HDFS.
 
 The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on
 HDFS. It verifies no checksum and writes under the final name. On disk it waits until each file is durable,

@@ -1,5 +1,5 @@
-"""Part of ``bench.copies``: a Spark copy job beside Hadoop's DistCp and beside a plain parallel copy of the
-same files on disk.
+"""Part of ``bench.copies``:
+a Spark copy job beside Hadoop's DistCp and beside a plain parallel copy of the same files on disk.
 
 Both start a JVM on this machine with two tasks at a time for Spark and eight copiers for DistCp (with its
 local job runner). DistCp does not wait until files are durable.
@@ -75,8 +75,8 @@ class DiskJobs:
         )
 
     def copy_by_spark(self) -> tuple[float, float]:
-        """Return the seconds of a job, and those since its driver was ready; executors start Python after
-        that.
+        """Return the seconds of a job, and those since its driver was ready;
+        executors start Python after that.
         """
         ready: list[float] = []
 

@@ -1,5 +1,5 @@
-"""What a daemon with many policies costs: threads, descriptors, connections, processor and memory, and how
-late commits are.
+"""What a daemon with many policies costs:
+threads, descriptors, connections, processor and memory, and how late commits are.
 
 Each number of policies has its own databases on the source, with one small transactional table each, and its
 own daemon, which bootstraps one policy for each database. ``follows`` is the time from the start of the
@@ -192,8 +192,8 @@ class VisibleWrites:
 
 
 def wait_until_following(visible: VisibleWrites, commits: Sequence[Commit], replicator: Replicator) -> None:
-    """Wait until the commit of each database is visible and its policy is followed; raise ComponentFailed on
-    a time-out.
+    """Wait until the commit of each database is visible and its policy is followed;
+    raise ComponentFailed on a time-out.
     """
 
     def is_following() -> bool:

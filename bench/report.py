@@ -25,8 +25,8 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured case. ``ratio`` is how many times it is better than the rival; ``ok`` is None without a
-    limit.
+    """One measured case. ``ratio`` is how many times it is better than the rival;
+    ``ok`` is None without a limit.
     """
 
     case: str
@@ -53,8 +53,8 @@ def row(
     times: float | None = None,
     rival: tuple[str, float] | None = None,
 ) -> Row:
-    """Build the row of a value, judged by its limits: ``at_most``, ``at_least``, or ``times`` better than the
-    rival.
+    """Build the row of a value, judged by its limits:
+    ``at_most``, ``at_least``, or ``times`` better than the rival.
 
     More is better if ``at_least`` is given; otherwise less is better.
     """
@@ -97,8 +97,8 @@ def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, c
 
 
 def tree_cpu_s() -> float:
-    """Return the processor seconds, user and system, that this process and its descendants have used so
-    far.
+    """Return the processor seconds, user and system,
+    that this process and its descendants have used so far.
     """
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -128,8 +128,8 @@ def describe_machine() -> dict[str, object]:
 
 
 def main(bench: str, parts: Mapping[str, Cases] | Cases) -> None:
-    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run
-    alone.
+    """Run a benchmark from the command line;
+    exit with 1 if a row misses its limit. ``parts`` can be run alone.
     """
     known = parts if isinstance(parts, Mapping) else {"all": parts}
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")

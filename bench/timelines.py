@@ -1,5 +1,5 @@
-"""Timelines compared with the recursion over sets (as in Lens) and with roaring bitmaps (package
-``pyroaring``).
+"""Timelines compared with the recursion over sets (as in
+Lens) and with roaring bitmaps (package ``pyroaring``).
 
 Seeded data of one year (525,600) and ten years (5,258,880) of minutes, with the periods MINUTELY to YEARLY.
 The results of all candidates are compared before they are timed. Nothing here waits or uses threads, so times
@@ -178,8 +178,8 @@ def time_recursion(held: Held, span: TimeRange, quick: bool, scale: float) -> tu
 
 
 def time_bitmaps(held: Held, span: TimeRange, scale: float) -> tuple[str, float]:
-    """Return the time of a cover over bitmaps, after checking that it finds the same runs and missing
-    spans.
+    """Return the time of a cover over bitmaps,
+    after checking that it finds the same runs and missing spans.
     """
     bitmaps = {period: BitMap(list(runs)) for period, runs in held.items()}
     answer = cover([Storage("t", held)], span)
@@ -190,8 +190,8 @@ def time_bitmaps(held: Held, span: TimeRange, scale: float) -> tuple[str, float]
 
 
 def cover_with_bitmaps(held: Mapping[UpdatePeriod, BitMap], span: TimeRange) -> Answer:
-    """Return a cover from bitmaps: one set difference finds what is absent in each open span, which separates
-    the runs.
+    """Return a cover from bitmaps:
+    one set difference finds what is absent in each open span, which separates the runs.
     """
     found: list[tuple[int, UpdatePeriod, int, int]] = []
     rest = [(span.start_s, span.end_s)]

@@ -57,8 +57,8 @@ def percent_covered(counts: list[int]) -> float:
 
 
 def write_page(totals: Mapping[str, list[int]]) -> None:
-    """Write the page: a table of packages and their folders. Percentages are rounded down: 99.99 is not
-    100.
+    """Write the page: a table of packages and their folders.
+    Percentages are rounded down: 99.99 is not 100.
     """
     rows = [
         f"| {name if '/' not in name else f'`{name}`'} | {counts[0]} | {counts[0] - counts[1]} "

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CATALOGS: Final = frozenset({None, "hive"})
-"""The catalogs whose events are followed: the metastore's default one, and None if a format or event does not
-name it.
+"""The catalogs whose events are followed:
+the metastore's default one, and None if a format or event does not name it.
 
 The same database and table may exist in another catalog; its events must not have an effect.
 """
@@ -59,8 +59,8 @@ class Embedded(Generic[T]):
 
     @property
     def outline(self) -> Any:
-        """The fields that tell which object it is, or the object if it is decoded already. Raises
-        MalformedEvent as ``value`` does.
+        """The fields that tell which object it is, or the object if it is decoded already.
+        Raises MalformedEvent as ``value`` does.
 
         Of a partition: ``PartitionOutline``. Of other objects: all fields.
         """
@@ -78,8 +78,8 @@ class Embedded(Generic[T]):
         return self._decode(self._text)
 
     def forget_value(self) -> None:
-        """Forget the decoded object, which takes several times the memory of the text; the next ``value``
-        decodes again.
+        """Forget the decoded object, which takes several times the memory of the text;
+        the next ``value`` decodes again.
         """
         self._value = None
 
@@ -125,8 +125,8 @@ class Event:
     table: str | None = None
 
     def forget_values(self) -> None:
-        """Forget the decoded objects of an event that may contain many. A batch of events stays in memory
-        until it is applied.
+        """Forget the decoded objects of an event that may contain many.
+        A batch of events stays in memory until it is applied.
         """
 
 
@@ -152,8 +152,8 @@ class DatabaseDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCreated(Event):
-    """CREATE_TABLE; ``files`` are those of a plain CTAS (files of a transactional one come with the
-    commit).
+    """CREATE_TABLE;
+    ``files`` are those of a plain CTAS (files of a transactional one come with the commit).
     """
 
     after: Embedded[Table]
@@ -162,8 +162,8 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAltered(Event):
-    """ALTER_TABLE; also a rename (``before`` and ``after`` differ in name) and the truncation of an
-    unpartitioned table.
+    """ALTER_TABLE;
+    also a rename (``before`` and ``after`` differ in name) and the truncation of an unpartitioned table.
     """
 
     before: Embedded[Table]
@@ -222,8 +222,8 @@ class PartitionsDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted(Event):
-    """INSERT into a plain or external table; ``replace`` is None if the format does not distinguish overwrite
-    from append.
+    """INSERT into a plain or external table;
+    ``replace`` is None if the format does not distinguish overwrite from append.
     """
 
     owner: Embedded[Table] | None
@@ -290,8 +290,8 @@ class TxnAborted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsUpdated(Event):
-    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the
-    statistics).
+    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT
+    (then with the partition's name in the statistics).
 
     ``parameters`` are those of the table or partition that change with it: ``COLUMN_STATS_ACCURATE``.
     """
@@ -312,8 +312,8 @@ class StatisticsDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintsAdded(Event):
-    """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT, ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT,
-    ADD_CHECKCONSTRAINT.
+    """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT,
+    ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT, ADD_CHECKCONSTRAINT.
 
     ``texts`` are the constraints as TJSON; ``kind`` determines their struct.
     """
@@ -354,8 +354,8 @@ class CompactionCommitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled(Event):
-    """An event type without an effect here, or an unknown one (``is_known`` False); it is counted and
-    skipped.
+    """An event type without an effect here, or an unknown one (``is_known`` False);
+    it is counted and skipped.
     """
 
     is_known: bool
@@ -363,8 +363,8 @@ class Unhandled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLost(Event):
-    """Tideline's own record of a gap: the events from ``first_event_id`` to its own id were lost before they
-    were relayed.
+    """Tideline's own record of a gap:
+    the events from ``first_event_id`` to its own id were lost before they were relayed.
 
     The consumer reports it as a gap to every projection that has not applied these events, so projections
     never receive it.

@@ -16,8 +16,8 @@ _JITTER: Final = random.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The delay after the n-th failure in a row: between ``min_s`` and a bound that doubles up to
-    ``max_s``.
+    """The delay after the n-th failure in a row:
+    between ``min_s`` and a bound that doubles up to ``max_s``.
     """
 
     min_s: float = 0.5

@@ -96,8 +96,8 @@ class Transient(TidelineError):
 
 
 class MetastoreUnavailable(Transient):
-    """None of the configured metastores could be reached, or the connection broke before the call was
-    sent.
+    """None of the configured metastores could be reached,
+    or the connection broke before the call was sent.
     """
 
     code = "metastore-unavailable"
@@ -105,8 +105,8 @@ class MetastoreUnavailable(Transient):
 
 
 class LoginFailed(MetastoreUnavailable):
-    """The login at a metastore failed: a wrong password, no valid ticket, an unknown principal, or different
-    clocks.
+    """The login at a metastore failed:
+    a wrong password, no valid ticket, an unknown principal, or different clocks.
 
     A new ticket, keytab or clock may resolve it, so it is retried; one call makes one attempt only, because
     servers lock accounts.
@@ -144,8 +144,8 @@ class KeyLogUnavailable(Transient):
 
 
 class DriverEnded(Transient):
-    """The Spark driver of a flat table or of a copy job ended unexpectedly, or reported no progress for too
-    long.
+    """The Spark driver of a flat table or of a copy job ended unexpectedly,
+    or reported no progress for too long.
     """
 
     code = "driver-ended"
@@ -167,8 +167,8 @@ class EndpointEnded(Transient):
 
 
 class ServerFault(Transient):
-    """The metastore reported an internal error, or a failure of its database or file system. Nothing was
-    applied.
+    """The metastore reported an internal error,
+    or a failure of its database or file system. Nothing was applied.
     """
 
     code = "server-fault"
@@ -176,8 +176,8 @@ class ServerFault(Transient):
 
 
 class TooManyFailures(Transient):
-    """Several tables failed in a short time. The cause is probably not in the tables, so no further one is
-    quarantined.
+    """Several tables failed in a short time.
+    The cause is probably not in the tables, so no further one is quarantined.
     """
 
     code = "too-many-failures"
@@ -417,8 +417,8 @@ class FileLost(Inconsistent):
 
 
 class UnloggedFilesGone(FileLost):
-    """Files that a write event should have named were dropped, renamed or compacted before they were
-    listed.
+    """Files that a write event should have named were dropped,
+    renamed or compacted before they were listed.
     """
 
     code = "unlogged-files-gone"

@@ -171,8 +171,8 @@ def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogReco
 
 
 def read_causes(error: BaseException) -> tuple[Cause, ...]:
-    """Return the exceptions of the JVM behind ``error``, from the outermost to the root; empty for an error
-    of another kind.
+    """Return the exceptions of the JVM behind ``error``, from the outermost to the root;
+    empty for an error of another kind.
     """
     from py4j.protocol import Py4JError
 
@@ -194,8 +194,8 @@ def _read_classes(thrown: Any) -> tuple[str, ...]:
 
 
 def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
-    """Return the error of a session that did not start: of the environment if its causes show that, else of a
-    setting.
+    """Return the error of a session that did not start:
+    of the environment if its causes show that, else of a setting.
     """
     from py4j.protocol import Py4JNetworkError
 
@@ -265,8 +265,8 @@ def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None
 
 
 def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
-    """Return the setting that ``text`` is about: it names the service or the value of the setting, or the
-    setting itself.
+    """Return the setting that ``text`` is about:
+    it names the service or the value of the setting, or the setting itself.
     """
     if service := _SERVICE.search(text):
         return SERVICES.get(service[1]) if service[2] == "starting from" else "spark.driver.bindAddress"
@@ -280,8 +280,8 @@ def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
 
 
 def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so after a broken
-    one it is waited for.
+    """Whether the JVM is dead.
+    Its connection breaks a moment before its status is known, so after a broken one it is waited for.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

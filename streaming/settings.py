@@ -89,8 +89,8 @@ class KafkaSource:
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """A directory in which files of JSON lines appear, each complete at once (written elsewhere, then moved
-    in).
+    """A directory in which files of JSON lines appear,
+    each complete at once (written elsewhere, then moved in).
     """
 
     path: str
@@ -140,8 +140,8 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session. ``conf`` is passed to Spark unchanged and takes precedence over Tideline's
-    settings.
+    """The Spark session.
+    ``conf`` is passed to Spark unchanged and takes precedence over Tideline's settings.
     """
 
     master: str = "local[2]"
@@ -263,8 +263,8 @@ class FlatSettings:
 
 
 def has_renames(location: str) -> bool:
-    """Whether the file system of an absolute path or a URI renames in one atomic step, judged by its
-    scheme.
+    """Whether the file system of an absolute path or a URI renames in one atomic step,
+    judged by its scheme.
     """
     scheme, colon, _ = location.partition(":/")
     return not colon or scheme in _RENAMING_SCHEMES

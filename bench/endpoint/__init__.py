@@ -1,5 +1,5 @@
-"""The metastore endpoint in front of a real metastore (Hive 4.2, Derby on disk), compared with that metastore
-itself.
+"""The metastore endpoint in front of a real metastore (Hive 4.2,
+Derby on disk), compared with that metastore itself.
 
 Clients send the bytes of a call and wait for the last byte of its answer, on connections that stay open;
 decoding is the client's own work and costs the same on both sides. Before anything is measured, the answers

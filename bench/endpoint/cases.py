@@ -38,8 +38,8 @@ DAYS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is measured in turn with others: requests to one server. All answers have the length of the first
-    one, or of that to ``like``.
+    """What is measured in turn with others: requests to one server.
+    All answers have the length of the first one, or of that to ``like``.
     """
 
     port: int
@@ -134,8 +134,8 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
-    """Measure calls that the endpoint has in no memory: another filter, and other partitions, in each
-    call.
+    """Measure calls that the endpoint has in no memory:
+    another filter, and other partitions, in each call.
     """
     first = FIRST_NEW_DAY
     for case, like, make in (
@@ -150,8 +150,8 @@ def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest
-    event alone.
+    """Measure what exactness costs:
+    the same answers under weaker freshness, and the query for the newest event alone.
 
     The query is measured between the other calls, as the endpoint makes it, and without them.
     """
@@ -183,8 +183,8 @@ def _repeated() -> Sequence[tuple[str, bytes]]:
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
-    """Measure eight clients at once, each on a connection of its own: the time of the run, divided by all
-    calls.
+    """Measure eight clients at once, each on a connection of its own:
+    the time of the run, divided by all calls.
     """
     requests = [day_filter(day) for day in range(1, 5)]
     for case, calls, times in (
@@ -216,8 +216,8 @@ def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float | None]:
-    """Return the median milliseconds directly, through the endpoint, and through Waggle Dance, which has the
-    calls of Hive 2.3.
+    """Return the median milliseconds directly, through the endpoint,
+    and through Waggle Dance, which has the calls of Hive 2.3.
     """
     sides = [ports.metastore, ports.endpoint]
     if ports.waggle_dance is not None:
@@ -228,8 +228,8 @@ def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float
 
 
 def _alternate(sides: Iterable[Side]) -> list[float]:
-    """Return the median milliseconds of each side's requests, each sent in turn with those of the other
-    sides.
+    """Return the median milliseconds of each side's requests,
+    each sent in turn with those of the other sides.
 
     (Waggle Dance leaves out fields that Hive 2.3 does not know, so lengths are compared within a side only.)
     """
@@ -246,8 +246,8 @@ def _alternate(sides: Iterable[Side]) -> list[float]:
 
 
 def throughput(port: int, requests: list[bytes], seconds: float) -> float:
-    """Return the calls per second of eight clients that send one request after the other, each until its last
-    call has ended.
+    """Return the calls per second of eight clients that send one request after the other,
+    each until its last call has ended.
     """
     begin = threading.Barrier(CLIENTS)
     rates = [0.0] * CLIENTS

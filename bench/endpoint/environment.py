@@ -1,5 +1,5 @@
-"""What the cases run against: a metastore with a large table, the index of that table, the endpoint, and
-Waggle Dance.
+"""What the cases run against: a metastore with a large table,
+the index of that table, the endpoint, and Waggle Dance.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ BATCH: Final = 200
 
 
 class CompiledMetastore(MetastoreServer):
-    """A metastore with the JVM's default compilers and collector; those of tests start faster, but are slower
-    later.
+    """A metastore with the JVM's default compilers and collector;
+    those of tests start faster, but are slower later.
     """
 
     def command(self) -> list[str]:
@@ -159,8 +159,8 @@ def run_endpoint(metastore: str, directory: Path, freshness: str) -> Iterator[in
 
 
 def fill(uri: str, partitions: int) -> None:
-    """Create the table and its partitions, all in the directory of the table: creating directories would take
-    longer.
+    """Create the table and its partitions, all in the directory of the table:
+    creating directories would take longer.
     """
     with Metastore(uri) as client:
         client.create_database(Database(name=DB))
@@ -177,8 +177,8 @@ def fill(uri: str, partitions: int) -> None:
 
 
 def fill_index(uri: str, state: Path) -> None:
-    """Load the table into the index, as the daemon does; no daemon follows the metastore afterwards, because
-    nothing changes.
+    """Load the table into the index, as the daemon does;
+    no daemon follows the metastore afterwards, because nothing changes.
     """
     state.mkdir()
     store = SqliteStore(
@@ -197,8 +197,8 @@ def fill_index(uri: str, state: Path) -> None:
 
 
 class _MetastoreByDay(Metastore):
-    """A client that requests the partitions of whole days: for 500 names, a metastore on Derby needs two
-    seconds at this size.
+    """A client that requests the partitions of whole days:
+    for 500 names, a metastore on Derby needs two seconds at this size.
     """
 
     def get_partitions(

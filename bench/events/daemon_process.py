@@ -1,5 +1,5 @@
-"""Cases of ``tideline run`` as a process: its cost while nothing happens, and the time to recover after
-``kill -9``.
+"""Cases of ``tideline run`` as a process:
+its cost while nothing happens, and the time to recover after ``kill -9``.
 
 ``recovery_1m`` needs a topic of a million records, and no metastore here has so many events. The records are
 transactions of another system, written by the relay's own encoder and numbered from the newest event of the
@@ -108,8 +108,8 @@ def produce(broker: BrokerSettings, topic: Topic, first: int, count: int) -> Non
 
 
 def build_template(kind: str) -> tuple[bytes, bytes, list[tuple[str, str | bytes | None]]]:
-    """Return a record as the relay encodes it: the bytes before its event id, those after it, and its
-    headers.
+    """Return a record as the relay encodes it:
+    the bytes before its event id, those after it, and its headers.
     """
     event = notification(kind)
     event.eventId = PLACEHOLDER

@@ -31,8 +31,8 @@ POLL_S: Final = 0.02
 
 @contextmanager
 def open_stack(*, engines: bool = False, postgres: bool = False) -> Iterator[Endpoints]:
-    """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of
-    the block.
+    """Provide Kafka and two metastores:
+    those that ``TIDELINE_STACK`` names, or a stack for the duration of the block.
 
     With ``engines``, a stack that is started has SQL engines too. With ``postgres``, its metastores use
     PostgreSQL instead of Derby.
@@ -66,8 +66,8 @@ def start_postgres(servers: ExitStack) -> Database:
 
 @contextmanager
 def run_daemon(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Replicator]:
-    """Bootstrap a policy for ``db``, which must not exist yet, and run a daemon for the duration of the
-    block.
+    """Bootstrap a policy for ``db``, which must not exist yet,
+    and run a daemon for the duration of the block.
     """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
         replicator = Replicator(endpoints, Path(directory), db=db)
@@ -80,8 +80,8 @@ def run_daemon(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Re
 
 
 def wait_for(condition: Callable[[], bool], what: str, *, within_s: float = 120.0) -> float:
-    """Wait until ``condition`` holds and return the seconds that took; raise ComponentFailed on a
-    time-out.
+    """Wait until ``condition`` holds and return the seconds that took;
+    raise ComponentFailed on a time-out.
     """
     began_s = time.perf_counter()
     while not condition():

@@ -43,8 +43,8 @@ SHARES: Final = {
 
 
 class RecordedLog:
-    """A notification log of ``size`` recorded events. It responds immediately, so that only the relay is
-    measured.
+    """A notification log of ``size`` recorded events.
+    It responds immediately, so that only the relay is measured.
     """
 
     def __init__(self, size: int) -> None:

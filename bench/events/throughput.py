@@ -1,5 +1,5 @@
-"""Cases of relay and decoding: from the notification log into a real topic, and back from the topic to
-events.
+"""Cases of relay and decoding:
+from the notification log into a real topic, and back from the topic to events.
 
 The rates include the broker's share of the same cores. ``relay_metastore`` reads a real metastore, whose
 responses take most of the time, so the case has no limit.
@@ -63,8 +63,8 @@ def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int
 
 
 def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
-    """Return events per second from the first read to the last acknowledgement, without the creation of the
-    topic.
+    """Return events per second from the first read to the last acknowledgement,
+    without the creation of the topic.
     """
     topic.ensure()
     relay = RelayLoop(

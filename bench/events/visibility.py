@@ -1,5 +1,5 @@
-"""Cases of the latency of a commit: from ``commit_txn`` on the source to its write id in the target's valid
-write-id list.
+"""Cases of the latency of a commit:
+from ``commit_txn`` on the source to its write id in the target's valid write-id list.
 
 The clock starts when the writer sends the commit. It stops when a response of the target counts the write id
 as valid; a separate connection polls every 20 ms. The time therefore includes one source commit and up to one
@@ -54,8 +54,8 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
 
 
 def measure_recovery(endpoints: Endpoints, db: str, watch: TargetWatch) -> Row:
-    """Kill the daemon, commit, and start it again; measure the time until the commit is visible, with the
-    start of Python.
+    """Kill the daemon, commit, and start it again;
+    measure the time until the commit is visible, with the start of Python.
     """
     say("recovery_to_visible")
     watch.replicator.stop(signal.SIGKILL)

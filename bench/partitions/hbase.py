@@ -1,5 +1,5 @@
-"""The HBase cases of ``bench.partitions``: rows that HBase sends for each matching row, and the time that
-takes.
+"""The HBase cases of ``bench.partitions``:
+rows that HBase sends for each matching row, and the time that takes.
 
 The benchmark starts HBase in one process and its gateway in another. Times are wall times, because the work
 is done in other processes.

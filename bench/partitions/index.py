@@ -117,8 +117,8 @@ def measure_sqlite(days: int) -> list[Row]:
 
 
 def read_peak_memory_mb() -> float:
-    """Return the peak resident memory of this process; ``getrusage`` would return that of the parent it was
-    forked from.
+    """Return the peak resident memory of this process;
+    ``getrusage`` would return that of the parent it was forked from.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

@@ -1,5 +1,5 @@
-"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that has the
-same partitions.
+"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift,
+Derby on disk) that has the same partitions.
 
 The metastore is called as Spark calls it, ``get_partitions_by_filter``, and returns partitions, which
 Thrift's compiled reader decodes. The index returns their names. Adding partitions is slow (a millisecond or
@@ -102,8 +102,8 @@ def _find_names(lookups: TableLookups, text: str) -> list[bytes]:
 
 
 def _list_filters() -> list[tuple[str, str]]:
-    """Return the filters of the reference (partition-filters.md §5), for a day in the middle of the smaller
-    table.
+    """Return the filters of the reference (partition-filters.md §5),
+    for a day in the middle of the smaller table.
     """
     day, next_day = _format_day(2), _format_day(3)
     return [

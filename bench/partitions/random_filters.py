@@ -1,5 +1,5 @@
-"""Random filters, the partitions that match them, and the partitions that the plan of the seed document reads
-for them.
+"""Random filters, the partitions that match them,
+and the partitions that the plan of the seed document reads for them.
 
 The seed document (HBase execution plans for partition filters) writes a filter as an OR of ANDs. It scans,
 for each AND, the table's keys as far as equality on the first columns and then one range limit them;
@@ -31,8 +31,8 @@ _OPERATORS: Final = ("=", "=", "=", "<", "<=", ">", ">=", "between", "!=")
 
 @dataclass(frozen=True)
 class Leaf:
-    """One condition: its text, the column, the positions of the values in the column's order that it
-    selects.
+    """One condition: its text, the column,
+    the positions of the values in the column's order that it selects.
     """
 
     text: str

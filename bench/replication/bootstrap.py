@@ -1,5 +1,5 @@
-"""Cases of a bootstrap: many tables, and many partitions, without rows, beside REPL DUMP and REPL LOAD of the
-same database.
+"""Cases of a bootstrap: many tables, and many partitions,
+without rows, beside REPL DUMP and REPL LOAD of the same database.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Cases of a backlog of small transactions: how fast it drains, beside a bare loop, and how many calls each
-transaction costs.
+"""Cases of a backlog of small transactions:
+how fast it drains, beside a bare loop, and how many calls each transaction costs.
 
 The bare loop opens a transaction, allocates a write id and commits, on the same metastore and with the same
 client, one transaction after the other. It copies no file and proves nothing. The drain may be faster only
@@ -42,8 +42,8 @@ def cases(quick: bool) -> Iterator[Row]:
 
 
 def measure_drain(endpoints: Endpoints, *, each_round: int) -> Iterator[Row]:
-    """Write a backlog, then drain it in rounds, with a bare loop of as many transactions between two
-    rounds.
+    """Write a backlog, then drain it in rounds,
+    with a bare loop of as many transactions between two rounds.
     """
     say(f"drain: {ROUNDS + 1} rounds of {each_round} transactions")
     db = make_name("drain")

@@ -1,5 +1,5 @@
-"""Hive's own replication of one database: cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the
-target's.
+"""Hive's own replication of one database:
+cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the target's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Cases of events that are replicated while the source is written to: events per second beside Hive's own
-cycles, and the lag.
+"""Cases of events that are replicated while the source is written to:
+events per second beside Hive's own cycles, and the lag.
 
 Both replicate the same batches of events of one database, in turn. The time of Tideline includes reading the
 source's log, the encoding and decoding of the records and all calls, but no topic (``bench.events`` measures
@@ -98,8 +98,8 @@ def replicate(policy: LocalPolicy) -> float:
 
 
 def measure_lag(endpoints: Endpoints, *, seconds: float) -> Iterator[Row]:
-    """Run a daemon while inserts and changes of metadata are logged at a fixed rate; measure when the inserts
-    are visible.
+    """Run a daemon while inserts and changes of metadata are logged at a fixed rate;
+    measure when the inserts are visible.
     """
     db = make_name("lag")
     uri = endpoints.source.metastore

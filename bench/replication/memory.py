@@ -1,5 +1,5 @@
-"""Cases of memory: the peak of a process that loads a table of a million partitions, and of one that replays
-a transaction of 100,000 partitions.
+"""Cases of memory: the peak of a process that loads a table of a million partitions,
+and of one that replays a transaction of 100,000 partitions.
 
 Each runs in a process of its own, with synthetic metastores: real ones would take an hour to get such a
 table. Files are not copied, but every copy passes through the pool. The state is in SQLite, as in the daemon.
@@ -75,8 +75,8 @@ class NoCopier(Copier):
 
 
 def load_policy(directory: Path, count: int) -> None:
-    """Bootstrap a policy whose only table has ``count`` partitions, of which only the metadata is
-    replicated.
+    """Bootstrap a policy whose only table has ``count`` partitions,
+    of which only the metadata is replicated.
     """
     source = build_source(f"{directory}/source", count)
     target = SyntheticMetastore(f"{directory}/target")
@@ -127,8 +127,8 @@ def open_projection(
 
 
 def make_events(source: SyntheticMetastore, count: int) -> Iterator[Event]:
-    """Yield the events of one transaction: its write id, ADD_PARTITIONs, a write event for each partition,
-    and the commit.
+    """Yield the events of one transaction:
+    its write id, ADD_PARTITIONs, a write event for each partition, and the commit.
     """
     table = source.get_table(DB, TABLE)
     yield WriteIdsAllocated(

@@ -1,5 +1,5 @@
-"""A writer of small inserts, partitions and DDL, by the calls that Hive makes for such statements, without
-the time that SQL takes.
+"""A writer of small inserts, partitions and DDL,
+by the calls that Hive makes for such statements, without the time that SQL takes.
 
 Of twenty metadata calls, ten add a partition, five alter the table, two create a table, two drop a partition
 and one drops a table; each logs one event. An insert logs three (transaction opened, write id allocated,

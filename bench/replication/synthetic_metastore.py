@@ -1,5 +1,5 @@
-"""A source and a target in memory for measurements of this process's memory: one table with partitions that
-are made when they are read.
+"""A source and a target in memory for measurements of this process's memory:
+one table with partitions that are made when they are read.
 
 It keeps nothing of what is written to it, except for the databases, the table and the highest write id.
 Everything that it returns is as large as what a metastore returns for such a table.
@@ -62,8 +62,8 @@ class SyntheticMetastore:
         """Nothing to close."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an operation that changes something and whose answer is not read, or a list that is
-        empty.
+        """Return an operation that changes something and whose answer is not read,
+        or a list that is empty.
         """
         if name.startswith("_"):
             raise AttributeError(name)

@@ -33,8 +33,8 @@ WARM: Final = 10
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
-    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``, and
-    the start of a driver.
+    """Return the median time of a batch of a few rows after warm-up,
+    with a column for each of ``keys``, and the start of a driver.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         overhead_s = alone.submit(_measure_overhead_s, 14 if quick else 30, tuple(keys)).result()

@@ -37,8 +37,8 @@ RIVAL: Final = "Spark alone, from_json into texts"
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
-    """Return the medians of wall and processor time to the first batch, with a column for each of
-    ``keys``.
+    """Return the medians of wall and processor time to the first batch,
+    with a column for each of ``keys``.
     """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as name:
         environment = _environment(Path(name) / class_archive.NAME)

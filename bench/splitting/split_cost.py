@@ -276,8 +276,8 @@ def make_raw(bench: Bench, copies: int) -> int:
 
 
 def make_flat(bench: Bench, into: Layout, copies: int) -> int:
-    """Create the flat table with ``copies`` copies of the events, as in sealed hours, and return its size in
-    bytes.
+    """Create the flat table with ``copies`` copies of the events,
+    as in sealed hours, and return its size in bytes.
     """
     split_once(bench, into, "flat", options={})
     size_bytes = copy_files(bench.directory / "flat", copies)

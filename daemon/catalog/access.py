@@ -1,5 +1,5 @@
-"""Access to catalogs for the command line: through the running daemon or, if none runs, in the state files
-that it left.
+"""Access to catalogs for the command line:
+through the running daemon or, if none runs, in the state files that it left.
 
 A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives
 changes as request files (``daemon.process.inbox``). Without a daemon, the state files are opened here, under
@@ -64,8 +64,8 @@ class RemoteAnswers:
     url: str
 
     def answer(self, query: Query) -> Answer:
-        """Return the daemon's answer; raise the error it answers with, and Transient where it does not
-        answer.
+        """Return the daemon's answer;
+        raise the error it answers with, and Transient where it does not answer.
         """
         return fetch_json(self.url, query.url_path(), query.url_parameters())
 
@@ -97,8 +97,8 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
 
 
 def _sources_with_state(config: Config) -> list[str]:
-    """Return the sources whose catalogs a daemon has left; raise NotFound if there are none. A query must not
-    create state files.
+    """Return the sources whose catalogs a daemon has left;
+    raise NotFound if there are none. A query must not create state files.
     """
     sources = [
         source for source in CATALOG.of(config) if state_path(config.state.dir, "catalog", source).is_file()

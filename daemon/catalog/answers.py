@@ -1,5 +1,5 @@
-"""What the answers about all branches of a catalog share: which source answers, the state of a table, and how
-current an answer is.
+"""What the answers about all branches of a catalog share:
+which source answers, the state of a table, and how current an answer is.
 
 Every answer names the event id that it reflects and, where known, the newest one of the source, so that an
 old answer is not taken for a new one. It also names the state of each table it is about: ``following``,
@@ -66,8 +66,8 @@ class SourceView(ABC):
         return "loading" if table in self.waiting else "following"
 
     def describe_state(self, table: str) -> Answer | None:
-        """Return the state in detail: which of five, the reason, the event that caused it, tries and the next
-        try; None if unknown.
+        """Return the state in detail: which of five, the reason,
+        the event that caused it, tries and the next try; None if unknown.
         """
         state = self.table_state(table)
         return None if state is None else state.describe()
@@ -107,8 +107,8 @@ class CatalogAnswers(Generic[K]):
         return {"sources": sources, "tables": rows, "total": total}
 
     def open_sources(self, source: str | None) -> list[tuple[str, K]]:
-        """Return the named source, or all, whose state is open; raise NotFound for a source without the
-        branch.
+        """Return the named source, or all, whose state is open;
+        raise NotFound for a source without the branch.
         """
         sources = [each for each in self._sources if source in {None, each.source}]
         if not sources:

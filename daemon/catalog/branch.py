@@ -49,8 +49,8 @@ class BranchContext:
 
 
 class OpenBranch(Protocol):
-    """A branch of one source's catalog with its state open; used by the catalog's thread, except ``view`` and
-    ``loading``.
+    """A branch of one source's catalog with its state open;
+    used by the catalog's thread, except ``view`` and ``loading``.
     """
 
     @property
@@ -86,8 +86,8 @@ class OpenBranch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A source with the branch; ``view`` returns from what its answers are made now, None until its state is
-    open.
+    """A source with the branch;
+    ``view`` returns from what its answers are made now, None until its state is open.
     """
 
     source: str

@@ -1,5 +1,5 @@
-"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share: which daemon
-answers, and how it is printed.
+"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share:
+which daemon answers, and how it is printed.
 
 Both query the running daemon, or open the state that it left where none runs. ``--source``, ``--url``,
 ``--config`` and ``--json`` reach a command as one value, because no command needs them individually. Changes
@@ -111,8 +111,8 @@ def as_of(answer: Mapping[str, Any]) -> str:
 
 
 def summary_lines(answer: Answer, count: str) -> list[str]:
-    """Return how much each source has (tables, and the figure ``count``), and how many tables the list leaves
-    out.
+    """Return how much each source has (tables,
+    and the figure ``count``), and how many tables the list leaves out.
     """
     lines = []
     for source, row in answer["sources"].items():

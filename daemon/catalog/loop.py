@@ -164,8 +164,8 @@ class _Catalog:
         self.loop.close()
 
     def _cross_gap(self, gap: GapDetected) -> Interrupted:
-        """Load everything again from the metastore, which knows the result of the lost events; needs no
-        operator.
+        """Load everything again from the metastore,
+        which knows the result of the lost events; needs no operator.
         """
         before, after = self._opened.projection.cross_gap()
         log.error(

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 def _leave_unchanged(_: Transaction) -> None:
-    """Convert nothing: timelines of a file without ignored values say so, and an older version must not
-    forget to record them.
+    """Convert nothing: timelines of a file without ignored values say so,
+    and an older version must not forget to record them.
     """
 
 
@@ -65,8 +65,8 @@ class OpenCatalog:
     branches: Mapping[str, OpenBranch]
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Have one request served by its branch; raise BadInput for an unknown one, and the errors of serving
-        it.
+        """Have one request served by its branch;
+        raise BadInput for an unknown one, and the errors of serving it.
         """
         for branch in self.branches.values():
             if request.get("do") in branch.requests:
@@ -74,16 +74,16 @@ class OpenCatalog:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with their progress, and those whose load failed; for any
-        thread.
+        """Return the tables that are being loaded, with their progress,
+        and those whose load failed; for any thread.
         """
         rows = [row for branch in self.branches.values() for row in branch.loading()]
         failed = self.failing()
         return [*rows, *(f"{one.table}, failed {one.tries} times: {one.reason}" for one in failed)]
 
     def failing(self) -> list[FailingLoad]:
-        """Return the tables whose load failed and is tried again, ``FAILED_MAX`` at most, without quarantined
-        ones; for any thread.
+        """Return the tables whose load failed and is tried again,
+        ``FAILED_MAX`` at most, without quarantined ones; for any thread.
         """
         states = self.projection.states
         failed = sorted(one for one in states.postponed().items() if not states.is_quarantined(one[0]))
@@ -105,8 +105,8 @@ class OpenCatalog:
 
 
 def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = lambda: None) -> OpenCatalog:
-    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError, and what a branch raises:
-    nothing stays open then.
+    """Open a source's catalog; raise StateLocked, StateCorrupt,
+    ConfigError, and what a branch raises: nothing stays open then.
 
     ``beat`` is called for each step of long work: an applied event, a loaded piece, an answered call.
     """

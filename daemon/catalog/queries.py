@@ -1,5 +1,5 @@
-"""Queries about catalogs as values: a command builds one, a route parses one, and both pass it to
-``answer(query)``.
+"""Queries about catalogs as values: a command builds one,
+a route parses one, and both pass it to ``answer(query)``.
 
 The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and
 the client read the same declaration, so a parameter has one name, one format and one limit. The answers are
@@ -30,8 +30,8 @@ TABLES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """How a field is written as an HTTP parameter; text under the field's own name unless declared
-    otherwise.
+    """How a field is written as an HTTP parameter;
+    text under the field's own name unless declared otherwise.
     """
 
     name: str = ""

@@ -1,5 +1,5 @@
-"""Settings of the catalog (section ``catalog``): which tables have timelines or are indexed, and
-publishing.
+"""Settings of the catalog (section ``catalog``):
+which tables have timelines or are indexed, and publishing.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class ConfigReader:
 
 
 def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()) -> Iterator[Problem]:
-    """Give settings with former names their present ones, in a section and those below it; yield a warning
-    for each.
+    """Give settings with former names their present ones,
+    in a section and those below it; yield a warning for each.
     """
     values = document.section(key)
     for old, new in getattr(section, "renamed", {}).items():

@@ -79,8 +79,8 @@ class Config(Section):
         )
 
     def name_on_target(self, source: str, target: str, database: str) -> str:
-        """Return the name that policies give a database of ``source`` on ``target``; its own without a
-        policy.
+        """Return the name that policies give a database of ``source`` on ``target``;
+        its own without a policy.
         """
         for policy in self.policies.values():
             if (policy.source, policy.target, policy.database) == (source, target, database):

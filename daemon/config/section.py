@@ -102,8 +102,8 @@ class Form:
 
 
 class ValueSection:
-    """The annotation of a field that is a section in the file, and an instance of ``values`` after
-    reading.
+    """The annotation of a field that is a section in the file,
+    and an instance of ``values`` after reading.
     """
 
     def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:

@@ -67,8 +67,8 @@ class FetchResult:
 
 
 class _Queue:
-    """Records between the two threads. The limits pause the fetching; records that arrive anyway are
-    accepted.
+    """Records between the two threads. The limits pause the fetching;
+    records that arrive anyway are accepted.
     """
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
@@ -92,8 +92,8 @@ class _Queue:
             self._changed.notify_all()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; then raise the failure
-        that followed them.
+        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first;
+        then raise the failure that followed them.
         """
         with self._changed:
             if not self._has_result():
@@ -151,14 +151,14 @@ class Fetcher:
         self._thread.start()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not
-        allowed).
+        """Return what was fetched, at most ``limit`` records;
+        raise KafkaUnavailable, ConfigError (not allowed).
         """
         return self._queue.take(limit, timeout_s)
 
     def commit(self, offset: int) -> None:
-        """Commit ``offset`` to the group, for information only. Returns immediately; a failure is only
-        logged.
+        """Commit ``offset`` to the group, for information only.
+        Returns immediately; a failure is only logged.
         """
         self._to_commit = offset
 
@@ -206,8 +206,8 @@ class Fetcher:
             self._paused = False
 
     def _commit(self) -> None:
-        """Commit from this thread, because the library's commit can block indefinitely while another thread
-        polls.
+        """Commit from this thread,
+        because the library's commit can block indefinitely while another thread polls.
         """
         offset, self._to_commit = self._to_commit, None
         if offset is None:

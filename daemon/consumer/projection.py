@@ -1,5 +1,5 @@
-"""The port of a projection, and the loop that drives it: opens it, seeks its position, then reads and applies
-events.
+"""The port of a projection, and the loop that drives it:
+opens it, seeks its position, then reads and applies events.
 
 ``follow`` is one run of the loop. ``ProjectionLoop`` keeps the projection and its reader over several runs.
 
@@ -81,8 +81,8 @@ class Projection(Protocol):
         """
 
     def settle(self) -> bool | None:
-        """Do deferred work for a short time. Called repeatedly while there is nothing to apply, so it must be
-        cheap.
+        """Do deferred work for a short time.
+        Called repeatedly while there is nothing to apply, so it must be cheap.
 
         Returns True where more can be done at once, so that the next read does not wait.
         """
@@ -101,8 +101,8 @@ class ServedProjection(Projection, Protocol):
     """A projection that serves requests of commands between batches."""
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were some, so that the
-        loop runs again.
+        """Serve requests while the loop waits after an error;
+        return whether there were some, so that the loop runs again.
         """
 
 
@@ -198,8 +198,8 @@ def follow(
     report: Callable[[ProjectionStatus], None],
     last: ProjectionStatus | None = None,
 ) -> None:
-    """Drive ``projection`` until ``heartbeat`` requests a stop; ``report`` receives the status in every
-    iteration.
+    """Drive ``projection`` until ``heartbeat`` requests a stop;
+    ``report`` receives the status in every iteration.
 
     ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
     until the projection is open: while a target is down, they must not vanish. Raises what ``projection`` and

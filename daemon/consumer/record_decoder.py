@@ -28,8 +28,8 @@ class RecordDecoder:
         self.unknown = 0
 
     def decode(self, record: TopicRecord) -> Event | None:
-        """Return the record's event; None if it contains no event id, after it was sent to the dead
-        letters.
+        """Return the record's event;
+        None if it contains no event id, after it was sent to the dead letters.
         """
         arrival = None
         if self.offsets_are_ids and record.offset is not None:
@@ -49,8 +49,8 @@ class RecordDecoder:
             return None
 
     def accept(self, record: TopicRecord, event: Event) -> None:
-        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead
-        letters.
+        """Count an event that is about to be delivered;
+        one that cannot be decoded is first sent to the dead letters.
         """
         match event:
             case Undecodable():

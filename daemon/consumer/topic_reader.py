@@ -99,8 +99,8 @@ class TopicReader:
         self.status = ReaderStatus(topic.name)
 
     def seek(self, position: Position) -> None:
-        """Continue after ``position``; raise ConfigError, KafkaUnavailable, GapDetected (formats without
-        event ids).
+        """Continue after ``position``;
+        raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
         """
         try:
             start = self._seeker.seek(position)
@@ -115,8 +115,8 @@ class TopicReader:
         self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
 
     def _require_event_ids(self) -> None:
-        """Raise ConfigError where the reader needs event ids and the topic's format, which may be detected,
-        has none.
+        """Raise ConfigError where the reader needs event ids and the topic's format,
+        which may be detected, has none.
         """
         if self._settings.needs_event_ids and self._seeker.offsets_are_ids:
             raise ConfigError(
@@ -126,8 +126,8 @@ class TopicReader:
             )
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events, at most ``batch_events`` and about ``batch_bytes``, waiting up to
-        ``timeout_s`` for the first.
+        """Return the next events, at most ``batch_events`` and about ``batch_bytes``,
+        waiting up to ``timeout_s`` for the first.
 
         Raises GapDetected with both ids; ConfigError, Transient.
         """
@@ -163,8 +163,8 @@ class TopicReader:
         return Batch(tuple(events), self._position, caught_up)
 
     def acknowledge(self, position: Position) -> None:
-        """Record that all events up to ``position`` are durable. Commits the offset from time to time, for
-        monitoring tools.
+        """Record that all events up to ``position`` are durable.
+        Commits the offset from time to time, for monitoring tools.
         """
         due = time.monotonic() - self._committed_at_s >= self._settings.commit_s
         if due and self._fetcher is not None and position == self._position:
@@ -211,8 +211,8 @@ class TopicReader:
         return record
 
     def _read_again(self, record: TopicRecord, event: Undecodable) -> tuple[TopicRecord, Event]:
-        """Return the record and event of the notification log in place of a record that could concern every
-        table.
+        """Return the record and event of the notification log
+        in place of a record that could concern every table.
 
         Returns the given ones, with a hint, if the log does not have the event, or has nothing better. Raises
         Transient.
@@ -236,8 +236,8 @@ class TopicReader:
         return Step.NEXT if step is Step.GAP and self._decoder.offsets_are_ids else step
 
     def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
-        """Return whether this is the last part of the event whose first parts were read, as the notification
-        log has it.
+        """Return whether this is the last part of the event whose first parts were read,
+        as the notification log has it.
 
         The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``);
         the log has fewer then.
@@ -259,8 +259,8 @@ class TopicReader:
             self._filled_before = None
 
     def _repair_gap(self, record: TopicRecord, event: Event) -> None:
-        """Find the events that are missing before ``event``, or raise GapDetected (the steps of the module
-        docstring).
+        """Find the events that are missing before ``event``,
+        or raise GapDetected (the steps of the module docstring).
         """
         expected = self._position.expected()
         are_lost = isinstance(event, EventsLost) and event.first_event_id <= expected[0]
@@ -350,7 +350,7 @@ class TopicReader:
 
 
 def _with_remedy(error: BadInput) -> BadInput:
-    """Return ``error`` with the command that helps if an event cannot be read and does not say which table it
-    concerns.
+    """Return ``error`` with the command that helps if an event
+    cannot be read and does not say which table it concerns.
     """
     return type(error)(error.message, hint=_REMEDY, **error.context)

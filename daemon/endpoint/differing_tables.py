@@ -1,5 +1,5 @@
-"""Tables whose answers differed from the metastore's: their calls are forwarded until the index has loaded
-them again.
+"""Tables whose answers differed from the metastore's:
+their calls are forwarded until the index has loaded them again.
 
 A difference is a defect: of the index, of the answer, or a change that no event reported. Loading the table
 again removes the first and the last, and gives the table another number in the index. So the number shows

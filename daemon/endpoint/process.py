@@ -1,5 +1,5 @@
-"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end. It may serve
-``/livez`` and ``/metrics``.
+"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end.
+It may serve ``/livez`` and ``/metrics``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def run_endpoint(
     make_responders: Callable[[], Sequence[Responder]] = tuple,
     started: Callable[[str], None] = lambda _address: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; ``started`` receives the address. Main thread only. Raises
-    ConfigError.
+    """Serve until SIGTERM or SIGINT; ``started`` receives the address.
+    Main thread only. Raises ConfigError.
     """
     refuse_own_address(settings)
     with stop_signals() as stopping:

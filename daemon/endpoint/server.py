@@ -60,8 +60,8 @@ class EndpointServer:
         self._thread.start()
 
     def close(self) -> int:
-        """Stop accepting, give calls in progress ``drain_s``, and close everything; return how many calls
-        were cut off.
+        """Stop accepting, give calls in progress ``drain_s``, and close everything;
+        return how many calls were cut off.
         """
         self._stopping.set()
         shut_down(self._listener, socket.SHUT_RDWR)  # wakes the thread in accept

@@ -127,8 +127,8 @@ class Session:
         return True
 
     def _wait_for_bytes(self, deadline: float) -> bool:
-        """Wait until the client sends; return False after the deadline, or if the metastore closed its
-        connection.
+        """Wait until the client sends;
+        return False after the deadline, or if the metastore closed its connection.
         """
         upstream = self._upstream
         ready = self._poll.poll(max(0.0, remaining_s(deadline)) * 1000)
@@ -143,8 +143,8 @@ class Session:
         return start
 
     def _begin_sasl(self) -> Transport | None:
-        """Let the client authenticate itself; return the transport of its calls, None if the connection has
-        ended.
+        """Let the client authenticate itself;
+        return the transport of its calls, None if the connection has ended.
         """
         settings, client = self._settings, self._client
         try:

@@ -64,8 +64,8 @@ class SuccessorCalls:
 
 @dataclass(frozen=True, slots=True)
 class _Successor:
-    """A call with a successor that takes a request struct and returns a result struct with the old result as
-    field 1.
+    """A call with a successor that takes a request struct and
+    returns a result struct with the old result as field 1.
     """
 
     name: str
@@ -100,8 +100,8 @@ class _Successor:
 
 
 def split_catalog(database: str) -> tuple[str | None, str]:
-    """Split the form ``@catalog#database``, in which clients of Hive 3 and later name a database of a
-    catalog.
+    """Split the form ``@catalog#database``,
+    in which clients of Hive 3 and later name a database of a catalog.
     """
     if not database.startswith(CATALOG_MARKER) or CATALOG_SEPARATOR not in database:
         return None, database

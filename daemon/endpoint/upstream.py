@@ -1,5 +1,5 @@
-"""Connections to the metastore: one for each client, because the server keeps state for each connection, and
-the endpoint's own.
+"""Connections to the metastore: one for each client,
+because the server keeps state for each connection, and the endpoint's own.
 
 A client's connection carries the client's login. The endpoint logs in itself for its own queries, if the
 metastore requires SASL.
@@ -52,8 +52,8 @@ class Upstream:
 
     @classmethod
     def of_endpoint(cls, settings: EndpointSettings) -> Upstream:
-        """Connect for queries of the endpoint itself, and log in if the metastore requires it; raise
-        MetastoreUnavailable.
+        """Connect for queries of the endpoint itself, and log in if the metastore requires it;
+        raise MetastoreUnavailable.
         """
         if settings.login is None:
             return cls(settings, Transport.BUFFERED)
@@ -78,8 +78,8 @@ class Upstream:
         return self.receive_answer(request)
 
     def receive_answer(self, request: Message, is_body: Callable[[bytes], bool] = is_struct) -> Message:
-        """Return the complete answer to a request that was sent; raise AmbiguousCall, BadInput,
-        LimitExceeded.
+        """Return the complete answer to a request that was sent;
+        raise AmbiguousCall, BadInput, LimitExceeded.
 
         ``is_body`` decides whether what arrives first is complete, for answers of a known form.
         """
@@ -94,8 +94,8 @@ class Upstream:
         return answer
 
     def forward(self, request: Message, client: Peer) -> None:
-        """Send a request and pass its answer on as it arrives; raise AmbiguousCall, BadInput or
-        ClientGone.
+        """Send a request and pass its answer on as it arrives;
+        raise AmbiguousCall, BadInput or ClientGone.
         """
         self.send(request)
         if request.is_oneway:
@@ -153,8 +153,8 @@ def _connect(address: Address, settings: EndpointSettings) -> Peer:
 
 
 def refuse_own_address(settings: EndpointSettings) -> None:
-    """Raise ConfigError if a metastore's address is the endpoint's: a call would be forwarded to itself again
-    and again.
+    """Raise ConfigError if a metastore's address is the endpoint's:
+    a call would be forwarded to itself again and again.
 
     The mistake is likely, because both have the same port by default. A name in front of the endpoint, such
     as a Kubernetes service, is not recognized.
@@ -186,8 +186,8 @@ def _resolve(host: str) -> set[str]:
 
 
 def check_metastore(settings: EndpointSettings) -> bool:
-    """Connect once and log a warning if that fails; the endpoint serves in any case, because the metastore
-    may start later.
+    """Connect once and log a warning if that fails;
+    the endpoint serves in any case, because the metastore may start later.
     """
     try:
         connect(settings)[1].close()

@@ -1,5 +1,5 @@
-"""Answers about flat tables: columns, fill rates, the users of each key, waiting keys with their reasons, and
-the history.
+"""Answers about flat tables: columns, fill rates,
+the users of each key, waiting keys with their reasons, and the history.
 
 They are read from the database of the key log, where the driver leaves a snapshot of the table with each
 batch. Neither Spark nor the metastore is needed, so answers are available while the driver is down; they

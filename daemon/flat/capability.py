@@ -82,8 +82,8 @@ class Flat(Capability):
         return flat_problems(config)
 
     def keyed_table(self, config: Config, name: str) -> KeyedTable:
-        """Return the raw table and the rules that decide about the keys of a table; raise ConfigError for an
-        unknown one.
+        """Return the raw table and the rules that decide about the keys of a table;
+        raise ConfigError for an unknown one.
         """
         from daemon.flat.settings import flat_config
 

@@ -89,8 +89,8 @@ def _installation_problems(require: Callable[[], None]) -> Iterator[Problem]:
 
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
-    """Yield a problem if the directory of the source cannot be listed. File systems that only Spark can open
-    are left out.
+    """Yield a problem if the directory of the source cannot be listed.
+    File systems that only Spark can open are left out.
     """
     from handlers.files.systems.schemes import open_file_systems
 

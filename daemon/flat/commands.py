@@ -77,8 +77,8 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     opens: bool | None,
     as_json: bool,
 ) -> None:
-    """Make a flat table of FILES (one JSON object in each line, also .gz) without any configuration, and show
-    it.
+    """Make a flat table of FILES (one JSON object in each line,
+    also .gz) without any configuration, and show it.
 
     Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no event is left.
     """
@@ -146,8 +146,8 @@ def prepare(as_json: bool) -> None:
 @config_option
 @json_option
 def seal(table: str, config_path: Path | None, as_json: bool) -> None:
-    """Run all due maintenance of the flat TABLE: compact hours, widen columns, drop old hours, delete
-    replaced files.
+    """Run all due maintenance of the flat TABLE:
+    compact hours, widen columns, drop old hours, delete replaced files.
     """
     from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
@@ -186,8 +186,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Split sealed hours of the flat TABLE again from the raw table, so that newer columns have values there
-    too.
+    """Split sealed hours of the flat TABLE again from the raw table,
+    so that newer columns have values there too.
 
     Exits with 1 if an hour was left unchanged because the raw table does not have the same number of events.
     """
@@ -260,8 +260,8 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def files(table: str, config_path: Path | None, as_json: bool) -> None:
-    """List the current files of the flat TABLE, for readers without a metastore; --json adds columns and
-    partition values.
+    """List the current files of the flat TABLE, for readers without a metastore;
+    --json adds columns and partition values.
 
     The directory of a table also has files that were replaced, or that are not complete. Listed files exist
     for sealing.old_files_s.

@@ -68,8 +68,8 @@ class DriverOrder:
 
 
 def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, once: bool) -> None:
-    """Run a driver until SIGTERM or SIGINT; the last event has the reason of its end, even if it could not
-    start.
+    """Run a driver until SIGTERM or SIGINT;
+    the last event has the reason of its end, even if it could not start.
 
     Main thread only. Raises the error that ended it.
     """
@@ -88,8 +88,8 @@ def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, 
 
 
 def _stop_when(stopping: threading.Event, driver: Driver) -> None:
-    """Stop ``driver`` after a signal. PySpark has replaced the handler of SIGINT meanwhile, so it is set
-    again.
+    """Stop ``driver`` after a signal.
+    PySpark has replaced the handler of SIGINT meanwhile, so it is set again.
     """
     signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
 
@@ -131,8 +131,8 @@ def parse_hour(text: str) -> int:
 
 
 def view_name(flat: FlatConfig) -> str:
-    """Return the name of the table's view: as configured, else the table's own name with the suffix
-    ``_compat``.
+    """Return the name of the table's view:
+    as configured, else the table's own name with the suffix ``_compat``.
     """
     return flat.view or f"{flat.table.partition('.')[2]}_compat"
 
@@ -168,8 +168,8 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
 
 
 def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> ProgressListener:
-    """Return a listener that passes events to ``progress`` and writes the view when an event has a new layout
-    version.
+    """Return a listener that passes events to ``progress``
+    and writes the view when an event has a new layout version.
     """
     shown: int | None = None
 
@@ -189,8 +189,8 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
 
 
 def mine_query_files(config: Config) -> int:
-    """Mine all sources of kind 'sql-files', unless the daemon does; return the number of new or changed
-    queries.
+    """Mine all sources of kind 'sql-files', unless the daemon does;
+    return the number of new or changed queries.
 
     Raises ConfigError if sources are configured without a raw table, and errors of the key log.
     """

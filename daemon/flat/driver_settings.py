@@ -1,5 +1,5 @@
-"""From the whole configuration to the settings of one flat table's driver: brokers, metastore, key log and
-the driver's address.
+"""From the whole configuration to the settings of one flat table's driver:
+brokers, metastore, key log and the driver's address.
 
 The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings
 differently. This module translates the section ``kafka`` as far as there are equivalents. ``source.options``

@@ -1,5 +1,5 @@
-"""The loop of a flat table: it keeps the table's Spark driver running and makes the table's row of the
-status.
+"""The loop of a flat table:
+it keeps the table's Spark driver running and makes the table's row of the status.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The pages of flat tables and the routes: ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as
-JSON.
+"""The pages of flat tables and the routes:
+``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
 
 TABLE is the name in the configuration or ``db.table``. A page is made completely on the server: it has no
 scripts and loads nothing, and every text from outside is escaped. Answers may wait for the database of the

@@ -92,8 +92,8 @@ LimitsSection = Annotated[Limits, ValueSection(Limits)]
 
 
 class FlatSourceConfig(Section):
-    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON
-    lines.
+    """The source of raw events:
+    a topic with one JSON document per record, or a directory of files of JSON lines.
     """
 
     kind: Literal["kafka", "directory"] = Field(description="'kafka' or 'directory'.")
@@ -134,8 +134,8 @@ class FlatSourceConfig(Section):
         return self
 
     def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
-        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are
-        given here.
+        """Return the driver's form;
+        ``bootstrap`` and ``options`` (of a Java client) are used if none are given here.
         """
         if self.path is not None and self.kind == "directory":
             return DirectorySource(self.path, self.files_per_batch, Documents(self.documents))

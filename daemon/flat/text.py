@@ -82,8 +82,8 @@ def _progress_text(event: Mapping[str, Any]) -> str:
 
 
 def upkeep_text(result: UpkeepResult) -> str:
-    """Return the upkeep of a table in one line, and a line for each of the first hours that are still open,
-    with the reason.
+    """Return the upkeep of a table in one line,
+    and a line for each of the first hours that are still open, with the reason.
     """
     text = _upkeep_text(
         {
@@ -193,8 +193,8 @@ def _change(change: Change, proposal: Proposal) -> dict[str, Any]:
 
 
 def plan_text(answer: Mapping[str, Any]) -> str:
-    """Return the plan like a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` is a
-    key that waits.
+    """Return the plan like a diff: ``+`` adds a column,
+    ``-`` empties one, ``~`` changes a type, ``?`` is a key that waits.
     """
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)

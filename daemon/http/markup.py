@@ -1,5 +1,5 @@
-"""Elements of HTML pages, rendered on the server: no scripts, no external resources, foreign texts
-escaped.
+"""Elements of HTML pages, rendered on the server:
+no scripts, no external resources, foreign texts escaped.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ class Topic:
             )
 
     def verify(self) -> None:
-        """Raise ConfigError unless the topic has one partition, accepts the relay's records and is not
-        compacted.
+        """Raise ConfigError unless the topic has one partition,
+        accepts the relay's records and is not compacted.
 
         Raises NotFound.
         """

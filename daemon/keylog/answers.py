@@ -1,5 +1,5 @@
-"""Answers about the keys of a flat table: who queries them, and why each is a column or not. For the command
-line and the page.
+"""Answers about the keys of a flat table:
+who queries them, and why each is a column or not. For the command line and the page.
 
 Reasons come from one of two sources, and the answer names it. The Spark driver, which knows the contents of
 rows, saves its reasons with the snapshot of the table after each batch. If it has not run yet, or a decision

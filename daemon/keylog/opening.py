@@ -24,8 +24,8 @@ def key_log_url(config: Config) -> str:
 
 
 def key_log_address(config: Config) -> SecretStr:
-    """Return the address with its password, for a Spark driver; raise ConfigError as ``open_key_log``
-    does.
+    """Return the address with its password, for a Spark driver;
+    raise ConfigError as ``open_key_log`` does.
     """
     from pydantic import SecretStr
 

@@ -112,8 +112,8 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Read the new queries of the SOURCES (by default all configured ones) and record the keys that they
-    request.
+    """Read the new queries of the SOURCES (by default all
+    configured ones) and record the keys that they request.
 
     Exits with 1 if a source could not be read completely; the others are read nevertheless. --progress-fd
     requires --every and reads all sources; the command then also stops at once when its standard input is
@@ -189,8 +189,8 @@ def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_j
 @config_option
 @json_option
 def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
-    """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE; existing columns
-    become empty.
+    """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE;
+    existing columns become empty.
     """
     _decide(config_path, table, "skip", pattern, as_json=as_json, remove=remove)
 

@@ -1,5 +1,5 @@
-"""Metrics of mining: what was read, what could not be resolved or read, and when each source was last read
-completely.
+"""Metrics of mining: what was read, what could not be resolved or read,
+and when each source was last read completely.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Mining as configured: the query sources, one pass over them into the key log, and the process that repeats
-passes.
+"""Mining as configured:
+the query sources, one pass over them into the key log, and the process that repeats passes.
 
 The daemon runs the process as its child (``tideline keys mine --every``), which reports each pass as one
 event.
@@ -70,8 +70,8 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine the new queries of each source into the key log, then delete old requests; return the result of
-    each source.
+    """Mine the new queries of each source into the key log,
+    then delete old requests; return the result of each source.
 
     A source that fails is reported with its error; the others are read nevertheless.
     """

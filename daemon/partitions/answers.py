@@ -1,5 +1,5 @@
-"""Answers about partitions as plain values: what HTTP serves and what the command line prints, from a daemon
-or its state file.
+"""Answers about partitions as plain values:
+what HTTP serves and what the command line prints, from a daemon or its state file.
 
 While a table is ``loading``, its answers reflect the state before the load. Answers have a limit, and say
 where they were cut off.
@@ -105,8 +105,8 @@ class PartitionAnswers(CatalogAnswers[PartitionsView]):
     subject = "table"
 
     def answer(self, query: PartitionQuery) -> Answer:
-        """Return the answer; raise NotFound, BadInput, BadFilter, InvalidRequest, FilterTooExpensive,
-        LimitExceeded.
+        """Return the answer; raise NotFound, BadInput, BadFilter,
+        InvalidRequest, FilterTooExpensive, LimitExceeded.
         """
         if isinstance(query, ListTables):
             return self.list_tables(query)

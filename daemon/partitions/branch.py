@@ -1,5 +1,5 @@
-"""The partition index as a branch of the catalog: the follower of one source, and the requests check and
-load.
+"""The partition index as a branch of the catalog:
+the follower of one source, and the requests check and load.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class PartitionBranch:
 
 
 def partition_follower(settings: CatalogConfig) -> PartitionFollower:
-    """Return the follower of a source's index; without the section it follows no table and removes existing
-    content.
+    """Return the follower of a source's index;
+    without the section it follows no table and removes existing content.
 
     Raises Transient if the index has its own store and that cannot be reached.
     """

@@ -52,8 +52,8 @@ _limit_option = click.option("--max", "limit", type=int, help="Show only the fir
 
 
 def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``TABLE [FILTER] --dialect`` with further options, passed as a query of this class; and the options of
-    queries.
+    """``TABLE [FILTER] --dialect`` with further options,
+    passed as a query of this class; and the options of queries.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -92,8 +92,8 @@ def list_tables(options: CatalogOptions) -> None:
 @click.option("--names", is_flag=True, help="Names only.")
 @filter_options(FilterPartitions)
 def filter_table(query: FilterPartitions, options: CatalogOptions) -> None:
-    """Show the partitions of TABLE (db.table) that FILTER matches, such as "ds >= '2024-05-01' and hr =
-    5".
+    """Show the partitions of TABLE (db.table) that FILTER matches,
+    such as "ds >= '2024-05-01' and hr = 5".
     """
     options.echo_answer(_BRANCH, query, filter_text)
 
@@ -129,8 +129,8 @@ def names(table: str, values: tuple[str, ...], limit: int | None, options: Catal
 @change_options
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: CatalogOptions) -> None:
-    """Compare every field of TABLES (or all) with the source's metastore; exit with 1 where anything
-    differs.
+    """Compare every field of TABLES (or all) with the source's metastore;
+    exit with 1 where anything differs.
     """
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)

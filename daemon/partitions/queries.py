@@ -1,5 +1,5 @@
-"""Queries about partitions, with their HTTP paths below ``/api/v1/partitions``. A name is a table
-(``db.table``).
+"""Queries about partitions, with their HTTP paths below ``/api/v1/partitions``.
+A name is a table (``db.table``).
 """
 
 from __future__ import annotations

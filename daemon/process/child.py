@@ -194,8 +194,8 @@ class Child:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return the available bytes, a few megabytes at most, so that the last events before its end are
-        read together.
+        """Return the available bytes, a few megabytes at most,
+        so that the last events before its end are read together.
         """
         buffer = bytearray()
         for _ in range(_CHUNKS_MAX):

@@ -1,5 +1,5 @@
-"""The loop around a child process: start it, pass on what it reports, end it, and raise the error that its
-end means.
+"""The loop around a child process:
+start it, pass on what it reports, end it, and raise the error that its end means.
 
 The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its
 class (``daemon.process.retry_policy``). A restarted child continues from its own durable state, so killing
@@ -28,8 +28,8 @@ log = structlog.get_logger(__name__)
 
 
 class ChildLoop:
-    """One command as a child; subclasses process its events and name the errors of its end. Kept over
-    restarts.
+    """One command as a child;
+    subclasses process its events and name the errors of its end. Kept over restarts.
     """
 
     name: ClassVar[str]

@@ -1,5 +1,5 @@
-"""What the supervisor and a loop know of each other: ``Heartbeat``, through which a loop reports, and
-``Loop``, which can be run.
+"""What the supervisor and a loop know of each other:
+``Heartbeat``, through which a loop reports, and ``Loop``, which can be run.
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
 builds a loop in its own thread when it first runs: opening state can fail (a damaged file, an invalid
@@ -63,8 +63,8 @@ class Loop(Protocol):
 
 
 class Pulse:
-    """Forwards steps of long work to the heartbeat of the loop's current run. It exists before the loop
-    runs.
+    """Forwards steps of long work to the heartbeat of the loop's current run.
+    It exists before the loop runs.
     """
 
     def __init__(self) -> None:

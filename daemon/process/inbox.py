@@ -1,5 +1,5 @@
-"""Requests from a command to the running daemon: files in a directory that only the daemon's user can write
-to.
+"""Requests from a command to the running daemon:
+files in a directory that only the daemon's user can write to.
 
 HTTP is read-only: clients that reach the port can read everything and change nothing. The file system decides
 who may change something: the directory lies in the state directory (mode 0700). A request is one JSON file
@@ -46,8 +46,8 @@ T = TypeVar("T")
 
 
 def requests_directory(state_dir: Path, kind: str, name: str) -> Path:
-    """Return the directory of requests to one loop of the daemon with this state directory, such as ``relay``
-    and a source.
+    """Return the directory of requests to one loop of the daemon with this state directory,
+    such as ``relay`` and a source.
     """
     return state_dir / "requests" / f"{kind}-{name}"
 
@@ -124,8 +124,8 @@ class SteppedWork:
         self._begun: dict[str, Generator[None, None, Any]] = {}
 
     def advance(self, key: str, begin: Callable[[], Generator[None, None, T]]) -> T:
-        """Continue the work for ``STEP_S``, beginning it if necessary; return its result, or raise
-        StillWorking.
+        """Continue the work for ``STEP_S``, beginning it if necessary;
+        return its result, or raise StillWorking.
         """
         work = self._begun.pop(key, None) or begin()
         end_s = time.monotonic() + STEP_S

@@ -58,8 +58,8 @@ class LogSettings:
 
 
 class Repeats:
-    """Lets a warning or error pass once per ``repeat_s``; the next one that passes says how many were left
-    out.
+    """Lets a warning or error pass once per ``repeat_s``;
+    the next one that passes says how many were left out.
 
     Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the
     same.
@@ -219,8 +219,8 @@ class Redactor:
         return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
 
     def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` with secrets masked, within mappings and lists too; other objects are turned into
-        text.
+        """Return ``value`` with secrets masked, within mappings and lists too;
+        other objects are turned into text.
         """
         if value is None or isinstance(value, bool | int | float):
             return value

@@ -57,8 +57,8 @@ M = TypeVar("M", bound="Counter | Gauge | Histogram")
 
 
 class Metric(Generic[M]):
-    """A row in a table of metrics: kind, name, help text, labels and, for a histogram, the bounds of its
-    buckets.
+    """A row in a table of metrics: kind, name, help text,
+    labels and, for a histogram, the bounds of its buckets.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class Metric(Generic[M]):
         return self._kind(*self._arguments, registry=registry, **self._options)
 
     def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
-        """Tell the type checker what the attribute of an instance is; never called on one, which has the
-        metric itself.
+        """Tell the type checker what the attribute of an instance is;
+        never called on one, which has the metric itself.
         """
         raise AttributeError(self._arguments[0])
 
 
 class MetricTable:
-    """Subclasses declare their metrics as class attributes; an instance has them registered, under the same
-    names.
+    """Subclasses declare their metrics as class attributes;
+    an instance has them registered, under the same names.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -32,8 +32,8 @@ class Verdict(Enum):
 
 
 def judge(error: Exception) -> Verdict:
-    """Return what ``error`` means; an error outside the tree is a defect of Tideline, which may not happen
-    again.
+    """Return what ``error`` means;
+    an error outside the tree is a defect of Tideline, which may not happen again.
     """
     match error:
         case Transient():

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stop_signals(*, at_once: Callable[[int], None] = os._exit) -> Iterator[threading.Event]:
-    """Yield an event that the first SIGTERM or SIGINT sets; the second one calls ``at_once(1)``. Main thread
-    only.
+    """Yield an event that the first SIGTERM or SIGINT sets;
+    the second one calls ``at_once(1)``. Main thread only.
     """
     stopping = threading.Event()
 
@@ -48,8 +48,8 @@ STDIN: Final = 0
 
 
 def end_with_parent(descriptor: int = STDIN) -> None:
-    """Start a thread that kills this process and its group as soon as the other end of ``descriptor`` is
-    closed.
+    """Start a thread that kills this process and its group
+    as soon as the other end of ``descriptor`` is closed.
     """
     threading.Thread(target=_watch, args=(descriptor,), name="parent-watch", daemon=True).start()
 
@@ -68,8 +68,8 @@ def _read(descriptor: int) -> bytes:
 
 
 def end_group() -> NoReturn:
-    """Kill this process, and its process group if it leads one (otherwise the group belongs to another
-    process).
+    """Kill this process,
+    and its process group if it leads one (otherwise the group belongs to another process).
     """
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""The state directory: one SQLite store for each part, the address of the HTTP server, the last status, and
-one daemon at a time.
+"""The state directory: one SQLite store for each part,
+the address of the HTTP server, the last status, and one daemon at a time.
 
 Two processes that apply the same events to the same target would undo each other's order, so the directory is
 locked for as long as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears
@@ -48,8 +48,8 @@ def open_state(
     snapshots: bool = False,
     migrations: Sequence[Migration] = (),
 ) -> SqliteStore:
-    """Open a part's state, or create it, with ``snapshots`` for readers in other threads; raise StateLocked,
-    StateCorrupt.
+    """Open a part's state, or create it, with ``snapshots`` for readers in other threads;
+    raise StateLocked, StateCorrupt.
 
     ``migrations`` convert a file of version 1 to 2, then 2 to 3, and so on.
     """

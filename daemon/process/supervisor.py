@@ -80,8 +80,8 @@ class LoopHeartbeat:
         self.stopping = stopping
 
     def beat(self) -> None:
-        """Report that the loop is alive; cheap, so that it can be called in every iteration and in long
-        waits.
+        """Report that the loop is alive;
+        cheap, so that it can be called in every iteration and in long waits.
         """
         now_s, status = time.monotonic(), self._loop.status
         self._loop.note(beat_s=now_s)
@@ -122,8 +122,8 @@ class LoopMeasures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A loop to keep running. ``run`` opens what it needs, runs until ``heartbeat.stopping`` is set, and
-    closes everything.
+    """A loop to keep running. ``run`` opens what it needs,
+    runs until ``heartbeat.stopping`` is set, and closes everything.
     """
 
     name: str
@@ -222,8 +222,8 @@ class _Loop:
         self._wait(pause_s)
 
     def _wait(self, pause_s: float) -> None:
-        """Wait until the loop is to run again, an operator's request lets it run now, or a stop is
-        requested.
+        """Wait until the loop is to run again,
+        an operator's request lets it run now, or a stop is requested.
         """
         until_s = time.monotonic() + pause_s
         while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(_REVIVE_S, left_s)):
@@ -255,8 +255,8 @@ class _Loop:
 
 
 class Supervisor:
-    """All loops of the process. Call ``start`` and ``stop`` once; everything else may be called from any
-    thread.
+    """All loops of the process. Call ``start`` and ``stop`` once;
+    everything else may be called from any thread.
     """
 
     def __init__(
@@ -309,8 +309,8 @@ class Supervisor:
         return time.monotonic() - status.beat_s > self._heartbeat_max_s
 
     def stop(self, drain_s: float) -> list[str]:
-        """Tell every loop to stop and wait for at most ``drain_s``; return the names of loops that are still
-        running.
+        """Tell every loop to stop and wait for at most ``drain_s``;
+        return the names of loops that are still running.
         """
         with self._lock:
             self.stopping.set()

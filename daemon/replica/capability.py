@@ -89,8 +89,8 @@ class Replica(Capability):
         return [*copy_job_problems(config), *spark_problems(config)]
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of
-        them.
+        """Return the replicas of all policies,
+        and a loop for each pattern of databases, which adds more of them.
         """
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.metrics import ReplicaMetrics

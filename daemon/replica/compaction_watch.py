@@ -34,8 +34,8 @@ log = structlog.get_logger(__name__)
 
 
 class CompactionWatch:
-    """Reads one target. ``policies`` returns the names of the policies that replicate to it; any thread may
-    call ``status``.
+    """Reads one target. ``policies`` returns the names of the policies that replicate to it;
+    any thread may call ``status``.
     """
 
     def __init__(self, runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]) -> None:

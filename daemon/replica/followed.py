@@ -1,5 +1,5 @@
-"""The projection of a policy as its loop drives it: between two batches, it serves requests and takes care of
-loads.
+"""The projection of a policy as its loop drives it:
+between two batches, it serves requests and takes care of loads.
 
 While a policy is paused, nothing is read and applied and no table is loaded, but requests are served and
 heartbeats are sent.
@@ -91,8 +91,8 @@ class FollowedReplica:
         return position
 
     def settle(self) -> bool:
-        """Do the projection's deferred work, then serve requests and loads; return whether a table has more
-        to catch up.
+        """Do the projection's deferred work, then serve requests and loads;
+        return whether a table has more to catch up.
         """
         self._projection.settle()
         return self._work_between_batches()
@@ -139,8 +139,8 @@ class FollowedReplica:
             self._external.stop()
 
     def _hold_if_promoted(self) -> Position | None:
-        """Wait until a stop is requested if the policy was promoted, and serve requests; return the position
-        of the promotion.
+        """Wait until a stop is requested if the policy was promoted,
+        and serve requests; return the position of the promotion.
         """
         promotion = self._projection.find_promotion()
         if promotion is None:
@@ -156,14 +156,14 @@ class FollowedReplica:
         return Position(promotion.event_id)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were some, so that the
-        loop runs again.
+        """Serve requests while the loop waits after an error;
+        return whether there were some, so that the loop runs again.
         """
         return self._inbox.serve(self._do_while_failed) > 0
 
     def _do_while_failed(self, request: Request) -> Request:
-        """Serve one request; a ``resume`` lets the policy be opened as after a restart, even if another
-        instance has fenced it.
+        """Serve one request;
+        a ``resume`` lets the policy be opened as after a restart, even if another instance has fenced it.
         """
         self._projection.read_state()  # what is in memory may be ahead of the state
         if request.get("do") == "promote":

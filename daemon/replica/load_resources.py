@@ -1,5 +1,5 @@
-"""What the loads of a policy have for themselves, so that they delay no other table: copy threads, and a
-second reader of the topic.
+"""What the loads of a policy have for themselves, so that they delay no other table:
+copy threads, and a second reader of the topic.
 
 Every load has its own copy threads, which end with it. Their counts are kept, so that the metrics of copies
 and bytes contain all files that reach the target, and never decrease. Tables that catch up read a range of
@@ -60,8 +60,8 @@ def read_range(
     beat: Callable[[], None] = lambda: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Yield the events after one id up to another; raise GapDetected if they cannot be read, and Interrupted
-    at a stop.
+    """Yield the events after one id up to another;
+    raise GapDetected if they cannot be read, and Interrupted at a stop.
     """
     with closing(open_reader()) as reader:
         reader.seek(Position(after))

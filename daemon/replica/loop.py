@@ -120,8 +120,8 @@ def build_projection(
     progress: BootstrapProgress | None = None,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> tuple[ReplicationProjection, CopyPool]:
-    """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked,
-    ConfigError.
+    """Open the policy's state and return its projection with its copy pool;
+    raise StateCorrupt, StateLocked, ConfigError.
 
     ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap
     reports to ``progress``, by default to the log, and copy jobs to ``job_changed``.
@@ -158,8 +158,8 @@ def _open_load_pool(config: Config, context: Context) -> CopyPool:
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:
-    """Return a second reader of the policy's topic, for tables that catch up; raise ConfigError,
-    KafkaUnavailable.
+    """Return a second reader of the policy's topic, for tables that catch up;
+    raise ConfigError, KafkaUnavailable.
     """
     return topic_reader(
         config,

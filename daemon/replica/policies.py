@@ -42,8 +42,8 @@ def require_policy(config: Config, name: str) -> None:
 
 
 def handler_policy(config: Config, name: str) -> Policy:
-    """Return the policy in the form that replay uses; views may read tables of the others to the same
-    target.
+    """Return the policy in the form that replay uses;
+    views may read tables of the others to the same target.
     """
     policy = config.policy(name)
 
@@ -68,8 +68,8 @@ def handler_policy(config: Config, name: str) -> Policy:
 
 @contextmanager
 def open_policy(config: Config, name: str) -> Iterator[OpenPolicy]:
-    """Open the metastores and the state of a policy; raise ConfigError for an unknown one, StateLocked and
-    StateCorrupt.
+    """Open the metastores and the state of a policy;
+    raise ConfigError for an unknown one, StateLocked and StateCorrupt.
     """
     require_policy(config, name)
     settings = config.policy(name)

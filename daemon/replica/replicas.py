@@ -98,8 +98,8 @@ class _Databases(Protocol):
 
 
 def known_policies(config: Config) -> Iterator[str]:
-    """Yield the policies of patterns that have a state file, by name; those of databases that a pattern no
-    longer covers are left out.
+    """Yield the policies of patterns that have a state file, by name;
+    those of databases that a pattern no longer covers are left out.
     """
     for pattern in config.policy_patterns:
         files = state_path(config.state.dir, STATE_KIND, f"{pattern}.*")
@@ -112,8 +112,8 @@ def known_policies(config: Config) -> Iterator[str]:
 
 
 def discovery_job(runtime: Runtime, pattern: str, replicas: Replicas) -> Job:
-    """Return the loop that finds the databases of ``pattern`` and adds their replicas while the daemon
-    runs.
+    """Return the loop that finds the databases of
+    ``pattern`` and adds their replicas while the daemon runs.
     """
     start = partial(replicas.add, start=runtime.start_job)
     return Job(f"databases:{pattern}", partial(_run, runtime, pattern, start))
@@ -141,8 +141,8 @@ class DatabaseDiscovery:
         self._started: set[str] = set()
 
     def look(self, source: _Databases) -> None:
-        """Start the replicas of databases that are new; raise the first ConfigError after all others were
-        started, and Transient.
+        """Start the replicas of databases that are new;
+        raise the first ConfigError after all others were started, and Transient.
         """
         problems = list(self._start_all(source.database_names()))
         if problems:

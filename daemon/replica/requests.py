@@ -26,8 +26,8 @@ TIMEOUT_S: Final = 300.0
 
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
-    """Have a request served by the running daemon or, if none runs, here; raise the error that it fails
-    with.
+    """Have a request served by the running daemon or, if none runs, here;
+    raise the error that it fails with.
     """
     absent = NotFound(
         "the running daemon does not follow this policy",
@@ -45,8 +45,8 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
 
 
 def cross_gap(config: Config, policy: str) -> Request:
-    """Have a policy continue after a gap; raise InvalidRequest if it has none, which names the relay if the
-    gap is there.
+    """Have a policy continue after a gap;
+    raise InvalidRequest if it has none, which names the relay if the gap is there.
     """
     try:
         return ask_policy(config, policy, {"do": "cross-gap"})

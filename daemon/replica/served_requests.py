@@ -1,5 +1,5 @@
-"""The requests about one policy that its thread serves: loads and releases of tables, pause and resume. Each
-can be repeated.
+"""The requests about one policy that its thread serves:
+loads and releases of tables, pause and resume. Each can be repeated.
 
 ====================================================  ========================================================
 request                                               answer
@@ -45,8 +45,8 @@ class PolicyRequests:
     """Serves the requests of one policy, in replay's thread."""
 
     def __init__(self, projection: ReplicationProjection, read: ReadEvents, *, follows: bool = False) -> None:
-        """Serve for ``projection``, which ``follows`` its source now, or does not because no loop runs or the
-        loop has failed.
+        """Serve for ``projection``, which ``follows`` its source now,
+        or does not because no loop runs or the loop has failed.
 
         ``read`` returns the events after one id up to another.
         """

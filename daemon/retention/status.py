@@ -1,5 +1,5 @@
-"""The section ``retention`` of the daemon's status: what sources keep, and how much time readers have
-left.
+"""The section ``retention`` of the daemon's status:
+what sources keep, and how much time readers have left.
 """
 
 from __future__ import annotations

@@ -141,8 +141,8 @@ class Outbox:
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
-        """Return the event from which on a restart after ``event_id``, the last one read, observes the
-        log.
+        """Return the event from which on a restart after ``event_id``,
+        the last one read, observes the log.
         """
         if self.unlogged is None:
             return event_id + 1

@@ -180,8 +180,8 @@ class EventEncoder:
         return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
 
     def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
-        """Add the files of partitions without write event; return the mark of a commit that has all of
-        them.
+        """Add the files of partitions without write event;
+        return the mark of a commit that has all of them.
         """
         if self._unlogged is None:
             return {}

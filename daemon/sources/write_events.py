@@ -216,8 +216,8 @@ class WriteEventReader:
                 return
 
     def _is_hopeless(self, txn_id: int) -> bool:
-        """Count a failure; return whether there were enough of them to relay the commit without write
-        events.
+        """Count a failure;
+        return whether there were enough of them to relay the commit without write events.
         """
         trouble = self._troubles.setdefault(txn_id, _Trouble(self._clock()))
         trouble.attempts += 1

@@ -81,8 +81,8 @@ def serve_request(
     absent: NotFound,
     here: Callable[[], Request],
 ) -> Request:
-    """Have a request served by the running daemon or, if none runs, by ``here``, while the state directory is
-    locked.
+    """Have a request served by the running daemon or,
+    if none runs, by ``here``, while the state directory is locked.
 
     ``loop`` is the kind and name of its inbox. Raises ``absent`` if the running daemon has no such loop, the
     error that the request fails with, and Transient if the daemon does not answer in time.

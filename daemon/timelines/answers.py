@@ -1,5 +1,5 @@
-"""Answers about timelines as plain values: what HTTP serves and what the command line prints, from memory or
-from a state file.
+"""Answers about timelines as plain values:
+what HTTP serves and what the command line prints, from memory or from a state file.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class TimelinesView(SourceView):
 
 
 class TimelineAnswers(CatalogAnswers[TimelinesView]):
-    """Answers from several sources; for any thread, since published timelines are only ever replaced as a
-    whole.
+    """Answers from several sources;
+    for any thread, since published timelines are only ever replaced as a whole.
     """
 
     no_source = "no catalog follows the source"

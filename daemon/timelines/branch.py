@@ -1,5 +1,5 @@
-"""Timelines as a branch of the catalog: the follower of one source, publishing, and the requests rebuild,
-check and migrate.
+"""Timelines as a branch of the catalog:
+the follower of one source, publishing, and the requests rebuild, check and migrate.
 
 Requests are served the same way in a running daemon and on its state files.
 """

@@ -48,8 +48,8 @@ class Timelines(Capability):
         return cross_problems(document)
 
     def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], TimelineBranch]:
-        """Return the function that opens the timelines of a source; their metrics are part of the
-        catalog's.
+        """Return the function that opens the timelines of a source;
+        their metrics are part of the catalog's.
         """
         from daemon.timelines.branch import TimelineBranch
 

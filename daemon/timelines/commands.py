@@ -93,8 +93,8 @@ def cover(options: CatalogOptions, name: str, **parameters: Any) -> None:
 @click.option("--to", "form", required=True, help="Storage form: ends-and-holes, ranges, store-all.")
 @change_options
 def migrate(table: str, column: str, period: str, form: str, options: CatalogOptions) -> None:
-    """Change the storage form of one timeline of TABLE in its table properties, with one alter_table and
-    without a reload.
+    """Change the storage form of one timeline of TABLE in its table properties,
+    with one alter_table and without a reload.
     """
     request = {"do": "migrate", "table": table.lower(), "column": column, "period": period, "to": form}
     with options.access(_BRANCH) as access:

@@ -1,5 +1,5 @@
-"""Queries about timelines, with their HTTP paths below ``/api/v1/timelines``. A name is a table
-(``db.table``) or a fact.
+"""Queries about timelines, with their HTTP paths below ``/api/v1/timelines``.
+A name is a table (``db.table``) or a fact.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def timeline_of(timeline: Timeline) -> dict[str, Any]:
 
 
 def ignored_of(column: str, ignored: IgnoredValues | None) -> dict[str, Any]:
-    """Return the values of a column that are in none of its timelines; no count if they are not known or too
-    many.
+    """Return the values of a column that are in none of its timelines;
+    no count if they are not known or too many.
     """
     listed = [] if ignored is None else sorted(ignored.texts)
     is_complete = ignored is not None and ignored.is_complete

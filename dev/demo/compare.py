@@ -67,8 +67,8 @@ class Comparison:
 
 
 def compare_databases(source: Side, target: Side, queries: Mapping[str, str]) -> Comparison:
-    """Compare ``source`` with ``target``; ``queries`` contains a query for each table whose rows are
-    compared.
+    """Compare ``source`` with ``target``;
+    ``queries`` contains a query for each table whose rows are compared.
     """
     names = sorted(source.metastore.table_names(source.db))
     others = sorted(target.metastore.table_names(target.db))
@@ -162,8 +162,8 @@ def _format_valid(valid: ValidWriteIds) -> str:
 
 
 def _compare_statistics(table: Table, source: Side, target: Side) -> list[str]:
-    """Compare table-level column statistics as readers see them, that is, with the write-id list of each
-    cluster.
+    """Compare table-level column statistics as readers see them,
+    that is, with the write-id list of each cluster.
     """
     columns = [column.name or "" for column in table.sd.cols or []]
     name = table.tableName or ""

@@ -1,5 +1,5 @@
-"""Tideline as its users run it: a configuration file, ``tideline bootstrap``, ``tideline run`` and its HTTP
-status.
+"""Tideline as its users run it: a configuration file,
+``tideline bootstrap``, ``tideline run`` and its HTTP status.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Replicator:
         self.config_file.write_text(yaml.safe_dump(self.config, sort_keys=False))
 
     def command(self, *arguments: str) -> str:
-        """Run one command of the command line and return its output; raise ComponentFailed with its error
-        output.
+        """Run one command of the command line and return its output;
+        raise ComponentFailed with its error output.
         """
         done = subprocess.run(
             [*TIDELINE, *arguments, "--config", str(self.config_file)],

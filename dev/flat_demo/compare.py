@@ -1,5 +1,5 @@
-"""The last step of the demo: compares every value of the flat table with ``get_json_object`` on the raw
-event.
+"""The last step of the demo:
+compares every value of the flat table with ``get_json_object`` on the raw event.
 
 The table is read through Spark's own catalog, where the demo keeps it. Rows are matched by the ``uuid`` of
 their event.
@@ -78,8 +78,8 @@ def _print_comparison(
 
 
 def _count_values(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
-    """Count for each column: values, values in ``_rescued``, and values that are neither equal nor
-    rescued.
+    """Count for each column: values, values in ``_rescued``,
+    and values that are neither equal nor rescued.
     """
     counted = []
     for number, column in enumerate(columns):

@@ -1,5 +1,5 @@
-"""The input of the demo: events of a raw table, the queries of its users, and the configuration of
-Tideline.
+"""The input of the demo: events of a raw table,
+the queries of its users, and the configuration of Tideline.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def lock() -> None:
 @_dir
 @click.option("--detach", is_flag=True, help="Return when everything is ready, and leave it running.")
 def up(directory: Path, *, detach: bool) -> None:
-    """Start everything, then write and print DIR/endpoints.json. Runs until ctrl-c unless --detach is
-    given.
+    """Start everything, then write and print DIR/endpoints.json.
+    Runs until ctrl-c unless --detach is given.
     """
     if any(running_pid(file) for file in directory.glob("*/*.pid")):
         raise StackError(
@@ -135,8 +135,8 @@ def status(directory: Path) -> None:
 
 
 def fetch_all() -> None:
-    """Fetch the jars of every lock, the harness and the corpus of events; print nothing if all of them are
-    present.
+    """Fetch the jars of every lock, the harness and the corpus of events;
+    print nothing if all of them are present.
     """
     jars = [jar for name in checks.LOCK_NAMES for jar in read_lock(name)]
     if absent := find_missing(jars):

@@ -50,8 +50,8 @@ class HiveCluster:
         return Session.connect(self.engine.address)
 
     def endpoints(self) -> ClusterEndpoints:
-        """Return the addresses and directories of the cluster; its settings may place them on another file
-        system.
+        """Return the addresses and directories of the cluster;
+        its settings may place them on another file system.
         """
         layout, chosen = self.metastore.layout, self.metastore.settings.extra
         return ClusterEndpoints(
@@ -64,8 +64,8 @@ class HiveCluster:
 
 
 class Stack(Started):
-    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker
-    properties.
+    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ;
+    ``kafka`` adds broker properties.
 
     ``databases`` are those of the two metastores; None for embedded ones.
     """
@@ -96,8 +96,8 @@ class Stack(Started):
         )
 
     def start(self, *, engines: bool = False) -> None:
-        """Start all components in parallel, with ``engines`` also the SQL engines. The jars must have been
-        fetched.
+        """Start all components in parallel, with ``engines`` also the SQL engines.
+        The jars must have been fetched.
 
         If one does not start, the others are stopped and ComponentFailed is raised with the end of its log.
         """

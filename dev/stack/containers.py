@@ -1,5 +1,5 @@
-"""The same stack as containers, through testcontainers: the launchers of this package inside images of its
-own.
+"""The same stack as containers, through testcontainers:
+the launchers of this package inside images of its own.
 
 For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port
 under the same number. The files are the same, because the directory of a cluster is mounted under its own
@@ -55,8 +55,8 @@ class ContainerStack:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Build missing images and start all containers; raise ComponentFailed with the log of one that does
-        not start.
+        """Build missing images and start all containers;
+        raise ComponentFailed with the log of one that does not start.
         """
         images = {target: build_image(target) for target in ("kafka", "hive")}
         network = self._cleanup.enter_context(Network())

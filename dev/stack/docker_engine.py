@@ -123,8 +123,8 @@ def ensure_base(image: str = BASE_IMAGE, directory: Path = DIRECTORY) -> None:
 
 
 def _build_root(directory: Path) -> Path:
-    """Build a minimal Debian with Python and the certificates of this machine, once (about a minute); return
-    its directory.
+    """Build a minimal Debian with Python and the certificates of this machine,
+    once (about a minute); return its directory.
     """
     root = (directory / "base").resolve()
     if (root / "made").exists():

@@ -37,8 +37,8 @@ class Endpoints:
     target: ClusterEndpoints
 
     def write(self, directory: Path) -> Path:
-        """Write ``endpoints.json`` atomically, so that a process that waits for the file never reads half of
-        it.
+        """Write ``endpoints.json`` atomically,
+        so that a process that waits for the file never reads half of it.
         """
         file = directory / FILE
         part = file.with_suffix(".part")

@@ -36,8 +36,8 @@ MEMORY_BYTES = 3 << 30
 
 
 def check_machine(data: Path, ports: Sequence[int] = ()) -> None:
-    """Check what can be checked before Python packages are installed; raise Missing with all problems, one
-    per line.
+    """Check what can be checked before Python packages are installed;
+    raise Missing with all problems, one per line.
     """
     _run_checks(
         check_python,

@@ -1,5 +1,5 @@
-"""The catalog: which tables and partitions exist at a source, from its events and listings, for timelines and
-the partition index.
+"""The catalog: which tables and partitions exist at a source,
+from its events and listings, for timelines and the partition index.
 
 Purpose, guarantees and failure behaviour: DESIGN.md beside this file. The daemon drives ``projection``. It
 stands on three packages: ``following`` (events and loads, the same for every follower), ``timelines`` and

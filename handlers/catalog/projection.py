@@ -111,8 +111,8 @@ class CatalogProjection:
         return self._source_name
 
     def open(self) -> Position:
-        """Read the state, or start at the source's newest event; begin a survey of all tables where the rules
-        changed.
+        """Read the state, or start at the source's newest event;
+        begin a survey of all tables where the rules changed.
         """
         self._loader.abandon()
         if self._publisher is not None:
@@ -156,8 +156,8 @@ class CatalogProjection:
         return "\n".join(follower.rules_text for follower in self._followers).encode()
 
     def _begin_survey(self) -> None:
-        """Survey all tables, between batches; the rules are stored at the end, so an interrupted survey
-        begins again.
+        """Survey all tables, between batches;
+        the rules are stored at the end, so an interrupted survey begins again.
         """
 
         def finish(txn: Transaction) -> None:
@@ -197,8 +197,8 @@ class CatalogProjection:
         return before, newest
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in one transaction, skipping those before the position; then load tables for a
-        bounded time.
+        """Apply ``events`` in one transaction, skipping those before the position;
+        then load tables for a bounded time.
         """
         while self._missed.is_full:
             self._load(ANSWER_WAIT_S)
@@ -227,8 +227,8 @@ class CatalogProjection:
         return position
 
     def settle(self) -> bool:
-        """Continue with waiting tables, with removing what was forgotten, and with publishing, for less than
-        a tenth of a second together.
+        """Continue with waiting tables, with removing what was forgotten,
+        and with publishing, for less than a tenth of a second together.
 
         Returns whether more can be done at once.
         """
@@ -318,8 +318,8 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step where it would probably end later; return whether
-        more can be loaded at once.
+        """Load for a bounded time, with no further step where it would probably end later;
+        return whether more can be loaded at once.
         """
         step_began_s = time.monotonic()
         end_s = step_began_s + seconds

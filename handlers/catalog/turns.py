@@ -37,8 +37,8 @@ GIVE_WAY_S: Final = 1.0
 
 
 class Turns:
-    """Whose turn it is: the follower's thread calls ``work`` and ``breathe``, readers in other threads the
-    rest.
+    """Whose turn it is:
+    the follower's thread calls ``work`` and ``breathe``, readers in other threads the rest.
     """
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ class Turns:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """The follower's work, which should not wait for the network; first leaves readers their share where
-        it is due.
+        """The follower's work, which should not wait for the network;
+        first leaves readers their share where it is due.
         """
         idle_s = max(0.0, time.monotonic() - self._turn_end_s)
         self._unshared_s = max(0.0, self._unshared_s - idle_s / READERS_SHARE)
@@ -90,8 +90,8 @@ class Turns:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A computation beside the follower that calls ``give_way`` often; the follower leaves it a share of
-        the time, as readers.
+        """A computation beside the follower that calls ``give_way`` often;
+        the follower leaves it a share of the time, as readers.
         """
         self._count(1)
         try:

@@ -1,5 +1,5 @@
-"""Decodes the formats of the Apiary listeners: Kafka (``ON_*`` types, whole objects by field name) and SNS
-(names and locations only).
+"""Decodes the formats of the Apiary listeners:
+Kafka (``ON_*`` types, whole objects by field name) and SNS (names and locations only).
 
 Source: ``KafkaMetaStoreEventListener`` and ``ApiarySnsListener`` of apiary-extensions (reference:
 event-listeners.md §1, §2). Both publish after the metastore's commit. Their records have no event id in the

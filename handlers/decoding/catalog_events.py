@@ -197,8 +197,8 @@ def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDrop
 
 
 def build_inserted(common: _Common, message: Fields) -> Inserted:
-    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``, empty without one), later versions
-    send the object.
+    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``,
+    empty without one), later versions send the object.
     """
     return Inserted(
         **fill_names(common, message, "db", "table"),
@@ -231,8 +231,8 @@ def build_statistics_deleted(common: _Common, message: Fields) -> StatisticsDele
 
 
 def build_constraints_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_PRIMARYKEY and the other constraint events; the table is named by the notification and the
-    constraints only.
+    """ADD_PRIMARYKEY and the other constraint events;
+    the table is named by the notification and the constraints only.
     """
     texts = message.texts(_CONSTRAINT_LISTS[common["kind"]], "partitions")
     return ConstraintsAdded(**common, texts=texts)

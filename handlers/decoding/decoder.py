@@ -1,5 +1,5 @@
-"""Decodes Kafka records of four formats to events, and recognises the format where the record does not
-declare it.
+"""Decodes Kafka records of four formats to events,
+and recognises the format where the record does not declare it.
 
 An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and
 only the table that the event names is affected. A record without a position in the log raises MalformedEvent,
@@ -69,8 +69,8 @@ def decode(
 
 
 def recognise(envelope: JsonObject) -> Format:
-    """Return the format of a record, judged by its fields (reference: event-listeners.md §3); raise
-    MalformedEvent if none matches.
+    """Return the format of a record, judged by its fields (reference:
+    event-listeners.md §3); raise MalformedEvent if none matches.
     """
     kind = envelope.get("eventType")
     if "part" in envelope and "parts" in envelope and "eventId" in envelope:
@@ -85,8 +85,8 @@ def recognise(envelope: JsonObject) -> Format:
 
 
 def _read_declared_format(headers: Iterable[tuple[str, bytes | None]] | None) -> Format | None:
-    """Return the format that a header declares; raise MalformedEvent for one that this version does not
-    know.
+    """Return the format that a header declares;
+    raise MalformedEvent for one that this version does not know.
     """
     for name, value in headers or ():
         if name != FORMAT_HEADER:

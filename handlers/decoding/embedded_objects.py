@@ -35,8 +35,8 @@ resolve()
 
 
 def to_stored_type(table: Table) -> Table:
-    """Give a table of an event the type that its metastore has stored, and return it; clients may also send
-    none.
+    """Give a table of an event the type that its metastore has stored, and return it;
+    clients may also send none.
     """
     if table.tableType is None and table.viewOriginalText is not None:
         table.tableType = _VIEW

@@ -1,5 +1,5 @@
-"""Reads the fields of a message: each method names the field and its type, and raises one typed error if the
-value does not match.
+"""Reads the fields of a message: each method names the field and its type,
+and raises one typed error if the value does not match.
 
 The formats differ: a field may be absent or null (both are None here), and booleans and numbers may be JSON
 values or strings. What looks like a number may be a float that stands for an integer too large for the
@@ -36,8 +36,8 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class Fields:
-    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded, which name the
-    field.
+    """The fields of one JSON object.
+    Every method raises MalformedEvent or LimitExceeded, which name the field.
     """
 
     __slots__ = ("limits", "raw")
@@ -61,8 +61,8 @@ class Fields:
         raise _wrong(name, value, "a string")
 
     def name(self, *names: str) -> str | None:
-        """Return the first field that is present, as an object name: lower case, bounded, without control
-        characters.
+        """Return the first field that is present, as an object name:
+        lower case, bounded, without control characters.
 
         A blank name is an absent one: Hive 3.1 stores a space for the names that its transaction events do
         not have.

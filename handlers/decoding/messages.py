@@ -1,5 +1,5 @@
-"""The message of a notification: from the text that the metastore stored to a JSON object, and back to strict
-JSON.
+"""The message of a notification:
+from the text that the metastore stored to a JSON object, and back to strict JSON.
 
 The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the
 default of Hive 4), see ``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters
@@ -102,8 +102,8 @@ def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> Json
 
 
 def write(value: object) -> bytes:
-    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot
-    represent.
+    """Write strict JSON: UTF-8, no raw control characters, no NaN.
+    Raises MalformedEvent for what JSON cannot represent.
     """
     try:
         return orjson.dumps(value)
@@ -121,8 +121,8 @@ def _encode(text: str, limits: Limits) -> bytes:
 
 
 def _decompress(text: str, limits: Limits) -> bytes:
-    """Decode base64, then gzip, never holding more than the limit in memory, so that a gzip bomb does no
-    harm.
+    """Decode base64, then gzip, never holding more than the limit in memory,
+    so that a gzip bomb does no harm.
     """
     try:
         packed = binascii.a2b_base64(text, strict_mode=True)
@@ -146,8 +146,8 @@ def _too_long(limits: Limits) -> LimitExceeded:
 
 
 def _read_leniently(text: bytes) -> Any:
-    """Parse what the strict parser refused, and pass it through the strict writer to exclude what JSON does
-    not allow.
+    """Parse what the strict parser refused,
+    and pass it through the strict writer to exclude what JSON does not allow.
     """
     try:
         value = json.loads(text.decode(), strict=False, parse_constant=_refuse, parse_float=_finite)

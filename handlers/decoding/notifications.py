@@ -1,5 +1,5 @@
-"""Decodes the two formats whose messages are the metastore's own: ``tideline-1`` records and notification
-objects.
+"""Decodes the two formats whose messages are the metastore's own:
+``tideline-1`` records and notification objects.
 
 The two differ only in their envelope. A notification object is the metastore's NotificationEvent as JSON:
 ``{"eventId", "eventTime", "eventType", "catName"?, "dbName"?, "tableName"?, "message", "messageFormat"?}``,
@@ -58,8 +58,8 @@ def decode_tideline_record(envelope: JsonObject, limits: Limits, arrival: Arriva
 
 
 def decode_broken_record(value: bytes, error: BadInput, arrival: Arrival | None) -> Undecodable:
-    """Return the event for a record whose JSON is broken; raise MalformedEvent if even its position cannot be
-    read.
+    """Return the event for a record whose JSON is broken;
+    raise MalformedEvent if even its position cannot be read.
     """
     try:
         position = peek_position(value)

@@ -112,8 +112,8 @@ def read_written_files(
 
 
 def _may_contain(subdir: str, write_id: int) -> bool:
-    """Whether the write can have made the ACID directory; malformed names are refused where they are copied
-    to.
+    """Whether the write can have made the ACID directory;
+    malformed names are refused where they are copied to.
     """
     try:
         directory = AcidDirectory.parse(subdir.partition("/")[0])
@@ -130,8 +130,8 @@ def _is_evident(directories: set[str], partition_name: str, owner_text: str | No
 
 
 def _directory(file: SourceFile) -> str:
-    """Return the directory of the file's partition: all in front of the ACID directory, or of the name if
-    that is not in the path.
+    """Return the directory of the file's partition:
+    all in front of the ACID directory, or of the name if that is not in the path.
     """
     below = f"/{file.subdir}/" if file.subdir else "/"
     directory, separator, _ = file.uri.rpartition(below)
@@ -151,8 +151,8 @@ def _find_location(kind: type[Table | Partition], text: str | None) -> str | Non
 
 
 def _is_foreign(directory: str, location: str) -> bool:
-    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``, or a
-    partition below it.
+    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``,
+    or a partition below it.
     """
     path, start = (_AUTHORITY.sub("", each, count=1) for each in (directory, location))
     if not path.startswith(start) or path == start:

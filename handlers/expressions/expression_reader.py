@@ -1,5 +1,5 @@
-"""Reads expressions: from the bytes that Hive's clients send to an expression tree, through the Java process
-of ``java_process``.
+"""Reads expressions: from the bytes that Hive's clients send to an expression tree,
+through the Java process of ``java_process``.
 
 The first expression starts the process; after a failure it is started again. An expression that cannot be
 read is None, and the answer to the client is then "all partitions, some of which may not match". So no client
@@ -48,8 +48,8 @@ class ExpressionReader:
         """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
-        """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is
-        missing.
+        """Return the tree of an expression, None where it cannot be read.
+        Raises ConfigError where Java is missing.
 
         Clients repeat their expressions, so the trees of the last ones are kept: the Java process takes
         longer than most answers.

@@ -63,8 +63,8 @@ class JavaProcess:
     """A Java process and the connection to it."""
 
     def __init__(self, *, java: str | None = None, timeout_s: float = 30.0) -> None:
-        """Start the process; raise ConfigError where Java or PySpark is missing, ServerFault where it does
-        not start.
+        """Start the process;
+        raise ConfigError where Java or PySpark is missing, ServerFault where it does not start.
         """
         from py4j.java_gateway import GatewayParameters, JavaGateway
         from py4j.protocol import Py4JError
@@ -87,8 +87,8 @@ class JavaProcess:
             raise ServerFault("the Java process for expressions did not start", reason=reason) from None
 
     def read(self, expression: bytes, *, is_hive4: bool) -> str:
-        """Return the tree of an expression as JSON; after py4j's errors or OSError, only ``close`` may be
-        called.
+        """Return the tree of an expression as JSON;
+        after py4j's errors or OSError, only ``close`` may be called.
         """
         text: str = self._walkers[is_hive4].read(bytearray(expression))
         return text

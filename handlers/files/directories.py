@@ -32,8 +32,8 @@ _SINGLE_MAX: Final = 50
 
 
 def require_reachable(file_systems: FileSystems, missing: Location, allowed: AllowedRoots) -> None:
-    """Raise FilesUnavailable if ``missing``, a path of a source, may be missing because its file system is
-    not mounted.
+    """Raise FilesUnavailable if ``missing``, a path of a source,
+    may be missing because its file system is not mounted.
 
     It is mounted if one of the directories above the path, up to the directory that may be read, has entries.
     """
@@ -50,8 +50,8 @@ def require_reachable(file_systems: FileSystems, missing: Location, allowed: All
 
 
 def require_directory(file_systems: FileSystems, directory: Location) -> None:
-    """Raise FilesUnavailable if a directory, which always exists, is missing. Object stores have no
-    directories.
+    """Raise FilesUnavailable if a directory, which always exists, is missing.
+    Object stores have no directories.
     """
     if directory.scheme not in {"file", "hdfs"}:
         return
@@ -66,8 +66,8 @@ def require_directory(file_systems: FileSystems, directory: Location) -> None:
 
 
 def find_filled(files: FileSystems, root: Location, names: Sequence[str]) -> list[str]:
-    """Return those of the relative paths ``names`` that are directories below ``root`` with something in
-    them, in order.
+    """Return those of the relative paths ``names`` that are
+    directories below ``root`` with something in them, in order.
 
     Raises UnsafePath for a path that leads elsewhere, and FilesUnavailable.
     """

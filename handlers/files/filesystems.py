@@ -62,8 +62,8 @@ def is_hidden(name: str) -> bool:
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: it is renamed when it is complete
-    (``CommandWithDestination``).
+    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file:
+    it is renamed when it is complete (``CommandWithDestination``).
 
     Spark skips it. Hive reads it, with the rows that are there so far.
     """
@@ -72,8 +72,8 @@ def is_unfinished(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of a file, which shows whether it changed: equal states of a path mean equal content, as far
-    as the system can tell.
+    """The state of a file, which shows whether it changed:
+    equal states of a path mean equal content, as far as the system can tell.
     """
 
     size_bytes: int
@@ -126,8 +126,8 @@ class WriteStream(Protocol):
         """Append all of ``data``."""
 
     def publish(self) -> None:
-        """Make the content durable and move it to its final name, replacing any earlier file. This is the
-        last call.
+        """Make the content durable and move it to its final name,
+        replacing any earlier file. This is the last call.
 
         The name itself is durable after ``FileSystem.settle``.
         """
@@ -140,13 +140,13 @@ class WriteStream(Protocol):
 
 
 class FileSystem(Protocol):
-    """The operations that Tideline needs from a file system. Implementations are thread-safe; streams are
-    not.
+    """The operations that Tideline needs from a file system.
+    Implementations are thread-safe; streams are not.
     """
 
     def stat(self, location: Location) -> FileState:
-        """Return the state of a regular file; raise NotFound if it does not exist, Refused if it is a
-        directory.
+        """Return the state of a regular file;
+        raise NotFound if it does not exist, Refused if it is a directory.
         """
 
     def list(self, location: Location) -> Sequence[Entry]:
@@ -156,8 +156,8 @@ class FileSystem(Protocol):
         """Open a regular file for reading from its start."""
 
     def is_encrypted(self, location: Location) -> bool:
-        """Return whether the file system stores a file encrypted, so that its own checksum is not that of the
-        bytes that are read.
+        """Return whether the file system stores a file encrypted,
+        so that its own checksum is not that of the bytes that are read.
 
         Raises NotFound if the file does not exist.
         """
@@ -166,8 +166,8 @@ class FileSystem(Protocol):
         """Start a file of ``size_bytes``; missing parent directories are created."""
 
     def make_directory(self, location: Location) -> None:
-        """Create a directory and its missing parents; do nothing if it exists. An object store gets an empty
-        object of that name.
+        """Create a directory and its missing parents; do nothing if it exists.
+        An object store gets an empty object of that name.
         """
 
     def remove(self, location: Location) -> None:
@@ -177,13 +177,13 @@ class FileSystem(Protocol):
         """Remove a directory with everything in it; do nothing if it is absent."""
 
     def settle(self, directory: Location) -> None:
-        """Make the names of all files durable that were published in ``directory``; raise NotFound if it does
-        not exist.
+        """Make the names of all files durable that were published in ``directory``;
+        raise NotFound if it does not exist.
         """
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not
-        possible here.
+        """Copy the next bytes inside the kernel and return their number;
+        0 at the end, or if that is not possible here.
         """
 
 
@@ -193,8 +193,8 @@ invalid."""
 
 
 class FileSystems:
-    """Finds the file system of a location; each (scheme, authority) is opened on first use, and the last
-    ``OPEN_MAX`` stay open.
+    """Finds the file system of a location;
+    each (scheme, authority) is opened on first use, and the last ``OPEN_MAX`` stay open.
     """
 
     def __init__(
@@ -210,8 +210,8 @@ class FileSystems:
             )
 
     def of(self, location: Location) -> FileSystem:
-        """Return the file system of ``location``; raise ConfigError if its scheme is unknown or cannot be
-        opened.
+        """Return the file system of ``location``;
+        raise ConfigError if its scheme is unknown or cannot be opened.
         """
         key = (location.scheme, location.authority)
         with self._lock:
@@ -232,8 +232,8 @@ class FileSystems:
 
 
 def sweep(file_systems: FileSystems, directory: Location) -> int:
-    """Remove the unfinished files of killed processes from ``directory``, if it exists, and return their
-    number.
+    """Remove the unfinished files of killed processes from ``directory``,
+    if it exists, and return their number.
     """
     files = file_systems.of(directory)
     try:

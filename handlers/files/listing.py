@@ -68,8 +68,8 @@ def list_write(
     files_max: int = FILES_MAX,
     allowed: AllowedRoots | None = None,
 ) -> WriteListing:
-    """Return the files that the transaction with ``write_id`` wrote below ``root_uri``, a table's or
-    partition's location.
+    """Return the files that the transaction with ``write_id`` wrote below ``root_uri``,
+    a table's or partition's location.
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and
     ``base_<w>``. Directories written by a compaction (``…_v0000012``) are used only if the original ones are
@@ -115,8 +115,8 @@ def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
 def has_files_of_ended_writes(
     file_systems: FileSystems, root_uri: str, mark: int, opened: frozenset[int], *, allowed: AllowedRoots
 ) -> bool:
-    """Whether a transactional table's or partition's directory has files of no transaction, or of a write up
-    to ``mark``.
+    """Whether a transactional table's or partition's directory has files of no transaction,
+    or of a write up to ``mark``.
 
     The write ids ``opened`` do not count. Raises NotFound if the directory does not exist; other errors as in
     ``list_write``.
@@ -143,8 +143,8 @@ def has_files_of_ended_writes(
 
 
 def _has_ended(directory: AcidDirectory | None, mark: int, opened: frozenset[int]) -> bool:
-    """Whether a directory may have rows of no transaction, or of a write id up to ``mark`` that is not
-    open.
+    """Whether a directory may have rows of no transaction,
+    or of a write id up to ``mark`` that is not open.
     """
     if directory is None:
         return True
@@ -182,8 +182,8 @@ def list_plain_files(
 
 
 def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
-    """Return an entry of a plain table's file list with its directory below ``root_uri``, its table's or
-    partition's location.
+    """Return an entry of a plain table's file list with its directory below ``root_uri``,
+    its table's or partition's location.
 
     Events name such files by their URI alone. Only the paths are compared, because one namenode has several
     authorities. A file outside the root keeps only the directories of a union.
@@ -204,8 +204,8 @@ def _parse_root(uri: str, allowed: AllowedRoots | None) -> Location:
 
 
 def _is_of_write(name: str, write_id: int) -> bool:
-    """Return whether ``name`` belongs to this write id: ``delta_5_5``, ``delta_0000005_0000005_0001_v12``,
-    ``base_5``.
+    """Return whether ``name`` belongs to this write id:
+    ``delta_5_5``, ``delta_0000005_0000005_0001_v12``, ``base_5``.
     """
     match = re.fullmatch(
         r"(?:base_(\d{1,19})|(?:delete_)?delta_(\d{1,19})_(\d{1,19})(?:_\d{1,10})?)(?:_v\d{1,19})?",
@@ -218,8 +218,8 @@ def _is_of_write(name: str, write_id: int) -> bool:
 def _walk(
     file_systems: FileSystems, root: Location, subdir: str, depth: int, *, skips_unsafe: bool = False
 ) -> Iterator[SourceFile]:
-    """Yield the visible files below ``subdir`` ("" for the root itself) in order; a sub-directory may vanish
-    meanwhile.
+    """Yield the visible files below ``subdir`` ("" for the root itself) in order;
+    a sub-directory may vanish meanwhile.
     """
     directory = root.join(subdir) if subdir else root
     if depth == 0:

@@ -42,8 +42,8 @@ seventh of the time."""
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A normalised location on a file system: scheme, authority and absolute path. Equal locations compare
-    equal.
+    """A normalised location on a file system:
+    scheme, authority and absolute path. Equal locations compare equal.
     """
 
     scheme: str
@@ -98,8 +98,8 @@ class Location:
 
 
 def parse_location(uri: str) -> Location:
-    """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``,
-    ``s3a://bucket/a`` or ``/a``.
+    """Return the location that ``uri`` names:
+    ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
 
     Repeated and trailing slashes are dropped, as in Hadoop. Raises UnsafePath for anything but an absolute,
     normal path of printable characters.
@@ -136,8 +136,8 @@ def parse_any_location(uri: str) -> Location:
 
 
 def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
-    """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain
-    tables).
+    """Return the directory on the target for ``subdir``,
+    the ACID part of a source file's path ("" for plain tables).
 
     The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a
     transaction of the source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix``
@@ -182,8 +182,8 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories that source files may be read from. Everything else is refused; without roots, nothing
-    may be read.
+    """The directories that source files may be read from.
+    Everything else is refused; without roots, nothing may be read.
     """
 
     roots: tuple[Location, ...] = ()
@@ -216,8 +216,8 @@ class AllowedRoots:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` in a form for messages: at most 200 characters, control characters and surrogates
-    escaped.
+    """Return ``text`` in a form for messages:
+    at most 200 characters, control characters and surrogates escaped.
     """
     if len(text) <= SHOWN_CHARACTERS_MAX and text.isprintable():
         return text

@@ -29,8 +29,8 @@ _DEPTH_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file and its size; ``file.subdir`` is its directory relative to the table's or partition's
-    location.
+    """A file and its size;
+    ``file.subdir`` is its directory relative to the table's or partition's location.
     """
 
     file: SourceFile

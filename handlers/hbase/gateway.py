@@ -46,8 +46,8 @@ class Gateway:
     """Reads and writes one HBase table; thread-safe."""
 
     def __init__(self, connect: Callable[[], Any], table: str, where: str) -> None:
-        """Create the table where it is missing; ``connect`` opens a ``happybase.Connection``. Raises
-        HBaseUnavailable.
+        """Create the table where it is missing;
+        ``connect`` opens a ``happybase.Connection``. Raises HBaseUnavailable.
         """
         self._connect = connect
         self._table = table
@@ -65,8 +65,8 @@ class Gateway:
         limit: int,
         filter_text: bytes | None = None,
     ) -> list[StoredRow]:
-        """Return the first ``limit`` rows with ``start <= row < end`` that have at least one of
-        ``columns``.
+        """Return the first ``limit`` rows with
+        ``start <= row < end`` that have at least one of ``columns``.
         """
 
         def scan(table: Any) -> list[StoredRow]:
@@ -135,8 +135,8 @@ class Gateway:
                 raise self._unavailable(error) from error
 
     def _send_once(self, request: Callable[[Any], T]) -> T:
-        """Send a request; after any interruption, close: the rest of the answer must not be read as the next
-        answer.
+        """Send a request; after any interruption, close:
+        the rest of the answer must not be read as the next answer.
         """
         try:
             return request(self._open_table())
@@ -166,8 +166,8 @@ class Gateway:
 
 
 def make_connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
-    """Return a function that opens a connection: binary protocol, buffered transport, ``timeout_s`` for each
-    message.
+    """Return a function that opens a connection:
+    binary protocol, buffered transport, ``timeout_s`` for each message.
 
     Raises ConfigError where happybase is not installed.
     """

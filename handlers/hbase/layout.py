@@ -102,8 +102,8 @@ def smallest_cell(key: bytes) -> bytes:
 
 
 def write_filter(condition: Condition) -> bytes:
-    """Return the filter for keys without values; it selects all keys where the condition cannot be
-    expressed.
+    """Return the filter for keys without values;
+    it selects all keys where the condition cannot be expressed.
     """
     written = _write(condition)
     if written is None or len(written) > FILTER_BYTES_MAX:

@@ -56,8 +56,8 @@ class ClearedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The writes of a transaction: entries to put and delete with one version, and ranges cleared before
-    them.
+    """The writes of a transaction:
+    entries to put and delete with one version, and ranges cleared before them.
     """
 
     version: int
@@ -140,8 +140,8 @@ def write(gateway: Gateway, writes: Writes) -> None:
 
 
 def read(gateway: Gateway) -> Writes | None:
-    """Return the transaction that has not been applied completely, or None; raise StateCorrupt where it
-    cannot be read.
+    """Return the transaction that has not been applied completely, or None;
+    raise StateCorrupt where it cannot be read.
     """
     row = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if row is None:

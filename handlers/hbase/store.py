@@ -98,8 +98,8 @@ class HBaseStore:
         return (layout.entry_key(each.row) for each in rows)
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition``
-        excludes.
+        """Yield the keys of rows with ``start <= key < end``;
+        may leave out keys that ``condition`` excludes.
         """
         cells = [layout.numbered_cell(column) for column in sorted(layout.compared_columns(condition))]
         rows = self._scan_rows(start, end, cells, layout.write_filter(condition))
@@ -131,8 +131,8 @@ class HBaseStore:
                 self._open = None
 
     def check(self) -> None:
-        """Assert that every entry has the cells of its kind; raise StateCorrupt for an unreadable redo
-        row.
+        """Assert that every entry has the cells of its kind;
+        raise StateCorrupt for an unreadable redo row.
         """
         with self._reading():
             redo_log.read(self.gateway)
@@ -188,8 +188,8 @@ class HBaseStore:
         self._is_clean = True
 
     def _apply(self, writes: redo_log.Writes, *, has_undo_log: bool) -> None:
-        """Apply a committed transaction; its redo row goes last, because it proves that the undo log must not
-        be used.
+        """Apply a committed transaction;
+        its redo row goes last, because it proves that the undo log must not be used.
         """
         redo_log.apply(self.gateway, writes)
         if has_undo_log:

@@ -88,8 +88,8 @@ class HBaseTransaction:
         return entry[1] if entry is not None and self._remains(entry) else None
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each of ``keys`` as this transaction sees it, or None; one message for those
-        that it did not write.
+        """Return the value of each of ``keys`` as this transaction sees it, or None;
+        one message for those that it did not write.
         """
         assert not self._ended, "the transaction is over"
         entries = self._store.entries_of([key for key in keys if key not in self._own])
@@ -147,8 +147,8 @@ class HBaseTransaction:
             self._spill()
 
     def _spill(self) -> None:
-        """Write rows and postings now, and before them what they need: table numbers, which no other process
-        may draw, and dictionaries.
+        """Write rows and postings now, and before them what they need:
+        table numbers, which no other process may draw, and dictionaries.
         """
         early = {key: value for key, value in self._own.items() if kind_of(key) is not EntryKind.OTHER}
         writes = Writes(self._next_version(), *self._split(early))
@@ -181,8 +181,8 @@ class HBaseTransaction:
         return not any(cleared.has(key, version) for cleared in self._cleared)
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
-        """Return a page of entries; reading backwards reads forwards and reverses, which nothing on HBase
-        needs.
+        """Return a page of entries;
+        reading backwards reads forwards and reverses, which nothing on HBase needs.
         """
         entries = self._view(start, end, keys_only=False)
         return list(entries)[::-1][:most] if reverse else list(islice(entries, most))
@@ -191,8 +191,8 @@ class HBaseTransaction:
         return [key for key, _ in islice(self._view(start, end, keys_only=True), most)]
 
     def _view(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Yield stored and own entries in one order; an own entry replaces the stored one with the same
-        key.
+        """Yield stored and own entries in one order;
+        an own entry replaces the stored one with the same key.
         """
         assert not self._ended, "the transaction is over"
         own = [(key, self._own[key]) for key in self._own.irange(start, end, inclusive=(True, False))]

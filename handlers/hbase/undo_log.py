@@ -45,8 +45,8 @@ _UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
 def compose(
     keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[StoredEntry]], version: int
 ) -> dict[bytes, layout.Cells]:
-    """Return the rows of the log for what ``read`` finds under ``keys``, before they are written with
-    ``version``.
+    """Return the rows of the log for what ``read`` finds under ``keys``,
+    before they are written with ``version``.
     """
     rows = {}
     for number, chunk in enumerate(_chunks(keys)):
@@ -82,8 +82,8 @@ def remove(gateway: Gateway, version: int) -> None:
 
 
 def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Callable[[int], int]) -> bool:
-    """Restore what a transaction that did not commit has overwritten; return whether there was anything to
-    restore.
+    """Restore what a transaction that did not commit has overwritten;
+    return whether there was anything to restore.
 
     ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect:
     neither those rows nor the commit.

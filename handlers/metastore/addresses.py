@@ -1,5 +1,5 @@
-"""Addresses of metastores, which login each of them requires, and defaults of connections. Loads no Thrift
-library.
+"""Addresses of metastores, which login each of them requires,
+and defaults of connections. Loads no Thrift library.
 
 The configuration gives every source and target its login once, when it is loaded. Connections look it up by
 their address, so the credentials do not pass through the many places that only connect. A process has one
@@ -74,8 +74,8 @@ class KerberosLogin:
     The weakest one is used that the metastore offers too. Only for 'kerberos'."""
 
     def service_at(self, host: str) -> str:
-        """Return the principal of the metastore on ``host``; Hadoop writes host names of principals in lower
-        case.
+        """Return the principal of the metastore on ``host``;
+        Hadoop writes host names of principals in lower case.
         """
         return self.service.replace("/_HOST", f"/{host.lower()}")
 
@@ -110,8 +110,8 @@ def login_at(host: str, port: int) -> Login | None:
 def merge_logins(
     logins_by_cluster: Mapping[str, Mapping[tuple[str, int], Login | None]],
 ) -> dict[tuple[str, int], Login]:
-    """Merge the logins of several clusters, by the clusters' names; raise ConfigError if two disagree about
-    one server.
+    """Merge the logins of several clusters, by the clusters' names;
+    raise ConfigError if two disagree about one server.
     """
     owners: dict[tuple[str, int], tuple[str, Login | None]] = {}
     for name, logins in logins_by_cluster.items():

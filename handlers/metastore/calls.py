@@ -77,8 +77,8 @@ class AnyCall(Protocol[R_co]):
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is processed while it arrives, so that its size does not decide how much memory
-        it needs.
+        """Whether the answer is processed while it arrives,
+        so that its size does not decide how much memory it needs.
         """
 
     def exists_in(self, version: HiveVersion) -> bool:
@@ -124,8 +124,8 @@ class PlainCall(_VersionedCall, Generic[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Call(_VersionedCall, Generic[R_co]):
-    """A call with Tideline's own structs. ``takes`` maps argument names to types; arguments and exceptions
-    are numbered from 1.
+    """A call with Tideline's own structs. ``takes`` maps argument names to types;
+    arguments and exceptions are numbered from 1.
 
     ``returns`` is ``NoneType`` for a call without a result.
     """
@@ -191,8 +191,8 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListCall(Call[None]):
-    """A call that returns a list, and passes its elements to a ``Receiver``, the last argument, instead of
-    returning them.
+    """A call that returns a list, and passes its elements to a ``Receiver``,
+    the last argument, instead of returning them.
     """
 
     element: type[Struct] = field(kw_only=True)
@@ -213,8 +213,8 @@ class ListCall(Call[None]):
             raise TApplicationException(TApplicationException.MISSING_RESULT, f"{self.name} returned nothing")
 
     def _receive_fields(self, protocol: Any, receiver: Receiver) -> bool:
-        """Read the answer's fields; return whether there was a list. Raises the declared exception that it
-        contains.
+        """Read the answer's fields; return whether there was a list.
+        Raises the declared exception that it contains.
         """
         received, exception = False, None
         protocol.readStructBegin()

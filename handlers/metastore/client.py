@@ -57,7 +57,7 @@ class Metastore(
         super().__init__(addresses, options, guard)
 
     def clone(self, *, guard: Callable[[], None] | None = None) -> Self:
-        """Return a client with its own connection to the same metastore, with the same guard or another
-        one.
+        """Return a client with its own connection to the same metastore,
+        with the same guard or another one.
         """
         return type(self)(self._uris, **asdict(self.options), guard=guard or self.guard)

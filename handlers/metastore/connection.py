@@ -73,8 +73,8 @@ def system_tls() -> ssl.SSLContext:
 
 
 class BrokenConnectionError(Exception):
-    """The connection can no longer be used. ``sent`` means that the request was sent completely and may have
-    taken effect.
+    """The connection can no longer be used.
+    ``sent`` means that the request was sent completely and may have taken effect.
     """
 
     def __init__(self, cause: BaseException, *, sent: bool) -> None:
@@ -98,8 +98,8 @@ class Connection:
     def connect(
         cls, address: Address, *, user: str | None, reply_bytes_max: int, deadline: float
     ) -> Connection:
-        """Connect, set the user, and determine the server's Hive version; raises BrokenConnectionError or
-        Unsupported.
+        """Connect, set the user, and determine the server's Hive version;
+        raises BrokenConnectionError or Unsupported.
         """
         connection = cls(address, reply_bytes_max=reply_bytes_max)
         try:
@@ -188,8 +188,8 @@ class Connection:
             raise
 
     def _classify(self, error: Exception, call: str) -> Exception:
-        """Return the error that a failure stands for; Thrift raises the same classes for reading and
-        writing.
+        """Return the error that a failure stands for;
+        Thrift raises the same classes for reading and writing.
         """
         sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
         is_too_large = (
@@ -206,8 +206,8 @@ class Connection:
 
 
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
-    """Thrift's socket with one deadline for all reads and writes of a call, instead of a timeout for each of
-    them.
+    """Thrift's socket with one deadline for all reads and writes of a call,
+    instead of a timeout for each of them.
     """
 
     def __init__(self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, limit: int) -> None:
@@ -230,8 +230,8 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         return self._received > self.limit
 
     def begin(self, deadline: float, *, streams: bool = False) -> None:
-        """Start a call. For one that ``streams`` the limit is higher, and the deadline moves with every byte
-        that arrives.
+        """Start a call. For one that ``streams`` the limit is higher,
+        and the deadline moves with every byte that arrives.
         """
         self._deadline = deadline
         self._silence_s = deadline - time.monotonic() if streams else None

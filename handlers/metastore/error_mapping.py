@@ -1,5 +1,5 @@
-"""Mapping of the metastore's exceptions to Tideline's errors. Hive's class and message stay in the
-context.
+"""Mapping of the metastore's exceptions to Tideline's errors.
+Hive's class and message stay in the context.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _has_failed(name: str, reason: str) -> bool:
 
 
 def is_server_fault(error: Exception) -> bool:
-    """Whether the server failed, as opposed to rejecting the request; after some failures it closes the
-    connection.
+    """Whether the server failed, as opposed to rejecting the request;
+    after some failures it closes the connection.
     """
     return isinstance(error, TApplicationException) and error.type != TApplicationException.UNKNOWN_METHOD
 

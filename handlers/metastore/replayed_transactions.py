@@ -50,8 +50,8 @@ SUBSTITUTES_MAX: Final = 5
 
 
 class ReplayedTransactionCalls(TransactionCalls):
-    """Calls about replayed transactions. They need Hive 4.0 and are idempotent, except where a method states
-    otherwise.
+    """Calls about replayed transactions.
+    They need Hive 4.0 and are idempotent, except where a method states otherwise.
     """
 
     def open_replayed(self, policy: str, source_txn: int) -> int:
@@ -81,8 +81,8 @@ class ReplayedTransactionCalls(TransactionCalls):
     def allocate_replayed(
         self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
     ) -> int | None:
-        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now
-        has.
+        """Allocate ``write_id`` for ``source_txn`` in a table;
+        return the write id that the transaction now has.
 
         None means that the target has no open transaction for ``source_txn``; the server reports no error. A
         different id means that the transaction already had one. Only then may ``reallocate`` be used to
@@ -109,8 +109,8 @@ class ReplayedTransactionCalls(TransactionCalls):
     def allocate_many_replayed(
         self, policy: str, db: str, table: str, allocations: Sequence[tuple[int, int]]
     ) -> dict[int, int]:
-        """Allocate write ids, each named with its source transaction, by one call; return them by the
-        target's transaction.
+        """Allocate write ids, each named with its source transaction, by one call;
+        return them by the target's transaction.
 
         They must be the table's next ones on the target, without a gap and in the order of the target's
         transactions: see ``handlers.replication.transactions.coming_events``, which selects them, for what
@@ -127,8 +127,8 @@ class ReplayedTransactionCalls(TransactionCalls):
         return {each.txnId: each.writeId for each in self._invoke(ALLOCATE, request).txnToWriteIds}
 
     def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
-        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must
-        be in place.
+        """Commit. ``writes`` contains the target's table names and the source's file entries;
+        the files must be in place.
 
         Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises
         ServerFault if a file or table of ``writes`` is missing; the transaction then stays open.
@@ -174,8 +174,8 @@ class ReplayedTransactionCalls(TransactionCalls):
         source_txn: int,
         refusal: type[ServerFault | TxnNotOpen],
     ) -> T:
-        """Send a call under the policy's text or, if Hive has lost the transaction and answers ``refusal``,
-        under a substitute.
+        """Send a call under the policy's text or,
+        if Hive has lost the transaction and answers ``refusal``, under a substitute.
         """
         try:
             return call(policy)

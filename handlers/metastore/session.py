@@ -1,5 +1,5 @@
-"""Making calls: a list of addresses, reconnection, repetition of calls that may be repeated, and typed
-errors.
+"""Making calls: a list of addresses, reconnection,
+repetition of calls that may be repeated, and typed errors.
 
 Rules (DESIGN.md of this package gives the reasons):
 
@@ -100,8 +100,8 @@ class Session:
         return _repeat(lambda: self._connected(deadline).hive_version, deadline)
 
     def supports(self, call: str) -> bool:
-        """Whether the current server has ``call``; raise KeyError for a call that this client does not
-        declare.
+        """Whether the current server has ``call``;
+        raise KeyError for a call that this client does not declare.
         """
         return DECLARED[call].exists_in(self.hive_version)
 
@@ -122,8 +122,8 @@ class Session:
         return (list(CAPABILITIES), self.options.identifier) if self.hive_version >= V4_0 else (None, None)
 
     def _require_hive_4_for(self, call: str, *arguments: Any) -> None:
-        """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands
-        them.
+        """Raise Unsupported before Hive 4 if one of ``arguments`` is set,
+        because only Hive 4 understands them.
         """
         if self.hive_version < V4_0 and any(value is not None for value in arguments):
             raise Unsupported(
@@ -205,8 +205,8 @@ class Session:
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:
-    """Make the attempt again while no metastore can be reached, ``_ATTEMPTS_MAX`` times at most and until
-    ``deadline``.
+    """Make the attempt again while no metastore can be reached,
+    ``_ATTEMPTS_MAX`` times at most and until ``deadline``.
     """
     for failures in count(1):
         try:

@@ -99,8 +99,8 @@ class TransactionCalls(Session):
     """
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return the highest transaction id and every transaction that is open, or aborted and not yet
-        forgotten.
+        """Return the highest transaction id and every transaction that is open,
+        or aborted and not yet forgotten.
         """
         return self._invoke(_OPEN_INFO)
 
@@ -145,16 +145,16 @@ class TransactionCalls(Session):
         return format_valid_txns(info.txn_high_water_mark, opened, aborted)
 
     def abort_txn(self, txn_id: int) -> None:
-        """Abort one of this metastore's own transactions, which is not a replayed one; raise TxnNotOpen if it
-        is unknown.
+        """Abort one of this metastore's own transactions, which is not a replayed one;
+        raise TxnNotOpen if it is unknown.
         """
         self._invoke(ABORT, AbortTxnRequest(txnid=txn_id, errorCode=ABORTED_BY_BOOTSTRAP))
 
     def repl_table_write_ids(
         self, db: str, table: str, valid_write_ids: str, *, partition_names: Sequence[str] | None = None
     ) -> None:
-        """Give a table without write ids the state of its source: a write-id list as text, with the target's
-        table name.
+        """Give a table without write ids the state of its source:
+        a write-id list as text, with the target's table name.
 
         Aborted ids stay invalid, and those that need cleaning are queued for compaction. A table that already
         has write ids does not change.
@@ -216,8 +216,8 @@ class TransactionCalls(Session):
 
 
 def format_valid_txns(high_water_mark: int, opened: Iterable[int], aborted: Iterable[int]) -> str:
-    """Return a snapshot of transactions as Hive reads it: ``hwm:lowest open:open,…:aborted,…``
-    (ValidReadTxnList).
+    """Return a snapshot of transactions as Hive reads it:
+    ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList).
     """
     ids = sorted(opened)
     return f"{high_water_mark}:{min(ids, default=NO_OPEN_WRITE_ID)}:{_join_ids(ids)}:{_join_ids(aborted)}"

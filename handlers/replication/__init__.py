@@ -1,3 +1,3 @@
-"""Replication: replays the events of a source as metastore calls and file copies on a target. See
-``DESIGN.md``.
+"""Replication: replays the events of a source as metastore calls and file copies on a target.
+See ``DESIGN.md``.
 """

@@ -94,8 +94,8 @@ class Context:
         return Copier(self.files, self.copies.allowed, guard=self.target_position.require_held)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a
-        kind without replication.
+        """Whether the table is replicated, and is neither quarantined,
+        nor waiting for its load, nor of a kind without replication.
         """
         return (
             self.policy.covers(db, table)
@@ -105,8 +105,8 @@ class Context:
         )
 
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
-        """Handle a permanent failure of one table as the policy requires; return the reason why the event had
-        no effect.
+        """Handle a permanent failure of one table as the policy requires;
+        return the reason why the event had no effect.
 
         Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short
         time. That another instance took over the target is not a failure of a table, and always stops the
@@ -134,8 +134,8 @@ class Context:
         return entry.with_stop(describe_stop(entry.table, self.tables.write_ids, name, loaded), loaded)
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
-        """Return the write-id list of an event's transaction: everything up to its write id, except what was
-        open when that was allocated.
+        """Return the write-id list of an event's transaction:
+        everything up to its write id, except what was open when that was allocated.
 
         Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
         mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at

@@ -106,8 +106,8 @@ class Dispatcher:
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
 
     def apply_joined(self, event: Event) -> bool:
-        """Apply an event that stands for several of a table in scope (``merged_events``); return False if the
-        target refuses it.
+        """Apply an event that stands for several of a table in scope (``merged_events``);
+        return False if the target refuses it.
         """
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
@@ -120,8 +120,8 @@ class Dispatcher:
         return True
 
     def adopt(self, events: Sequence[Event], table: Table | None) -> None:
-        """Take over what was applied ahead of its turn (``work_ahead``), with the target's table as far as it
-        is known.
+        """Take over what was applied ahead of its turn (``work_ahead``),
+        with the target's table as far as it is known.
         """
         context, name = self._context, events[0].table or ""
         if table is None:
@@ -138,8 +138,8 @@ class Dispatcher:
                 self._failed(name, event, error)
 
     def give_up(self, event: Event, fault: ServerFault) -> str:
-        """Handle an event at which the target has failed repeatedly as a failure of its table; raise if it
-        has no table.
+        """Handle an event at which the target has failed repeatedly as a failure of its table;
+        raise if it has no table.
         """
         if isinstance(event, TxnCommitted):
             self.transactions.commit_without_files(event, fault)
@@ -224,8 +224,8 @@ class Dispatcher:
         return None
 
     def _load_brought_files(self, event: Event, table: str) -> bool:
-        """Have the table loaded if the event gives it rows that no write event names; return whether it
-        does.
+        """Have the table loaded if the event gives it rows that no write event names;
+        return whether it does.
         """
         if not brings_files(event, self._context):
             return False
@@ -251,8 +251,8 @@ class Dispatcher:
         return self._context.tables.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
 
     def _starts_again(self, event: Event, table: str) -> bool:
-        """Release a quarantined table that the event creates again and the target does not have; return
-        whether it does.
+        """Release a quarantined table that the event creates again and the target does not have;
+        return whether it does.
 
         The quarantined one no longer exists at the source then. If the target still has it, it keeps its
         rows.
@@ -267,8 +267,8 @@ class Dispatcher:
         return True
 
     def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
-        """Replay a rename within the policy, out of it (the table is dropped) or into it (the table is
-        loaded).
+        """Replay a rename within the policy,
+        out of it (the table is dropped) or into it (the table is loaded).
         """
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
         if not covers(*move.before) and not covers(*move.after):
@@ -297,8 +297,8 @@ class Dispatcher:
         return loaded_tables.skip_compaction(event, self._context) or self._load([event.table or ""])
 
     def _apply_undecodable(self, event: Undecodable) -> str:
-        """Handle an undecodable event as a failure of its table; without a table, load those that it may have
-        changed.
+        """Handle an undecodable event as a failure of its table;
+        without a table, load those that it may have changed.
 
         Raises the event's error if it concerns the policy, and the policy is to stop at failures.
         """
@@ -329,8 +329,8 @@ class Dispatcher:
         return LOADING
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
-        """Handle a failure of ``table`` as the policy requires, and discard its files of unfinished
-        transactions.
+        """Handle a failure of ``table`` as the policy requires,
+        and discard its files of unfinished transactions.
         """
         reason = self._context.handle_failure(table, event.event_id, error)
         self.transactions.files.discard_table(table)

@@ -82,13 +82,13 @@ class Observer(Protocol):
         """A transaction was aborted on the target because it ended at the source without an event."""
 
     def commit_without_writes(self, txn_id: int) -> None:
-        """A transaction with write ids committed without any write event: its writer logs none, or dml.events
-        is off.
+        """A transaction with write ids committed without any write event:
+        its writer logs none, or dml.events is off.
         """
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
-        """Foreign key ``name`` of ``table`` was not created, because the table it refers to is not on the
-        target.
+        """Foreign key ``name`` of ``table`` was not created,
+        because the table it refers to is not on the target.
         """
 
 

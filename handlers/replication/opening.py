@@ -119,8 +119,8 @@ class Opening:
         return Position(bootstrap.event_id)
 
     def _start_without_state(self, on_target: int) -> Position:
-        """Continue from the target's own position. Transactions that are open there are not in the write-id
-        mapping.
+        """Continue from the target's own position.
+        Transactions that are open there are not in the write-id mapping.
         """
         newest = self.context.source.newest_txn_id()
         position = Position(on_target)
@@ -130,8 +130,8 @@ class Opening:
         return position
 
     def _survey_source(self) -> None:
-        """Create the functions that are older than the first event, and list the tables without replication,
-        once.
+        """Create the functions that are older than the first event,
+        and list the tables without replication, once.
 
         A policy of an older version, or without its state file, has neither. The tables are listed again by a
         version that recognises more of them.
@@ -157,8 +157,8 @@ class Opening:
             self.loads.request(readable, "in-scope")
 
     def _distrust_state(self) -> None:
-        """Note up to which event an earlier process may have replayed more than the state and the target's
-        position say.
+        """Note up to which event an earlier process may have
+        replayed more than the state and the target's position say.
 
         The target's position is never ahead of a state that is not older than it.
         """

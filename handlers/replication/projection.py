@@ -65,8 +65,8 @@ class ReplicationProjection:
         clock: Callable[[], float] = time.monotonic,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` begins the bootstrap of a new
-        policy.
+        """Follow for ``context.policy``;
+        with ``bootstraps_itself``, ``open`` begins the bootstrap of a new policy.
 
         ``open`` continues an unfinished bootstrap in any case, with the options ``bootstrap``.
 
@@ -127,14 +127,14 @@ class ReplicationProjection:
         return self._recorded.current
 
     def recover(self) -> None:
-        """Open the state file again if it has failed, before anything reads it; raise FilesUnavailable while
-        the cause lasts.
+        """Open the state file again if it has failed, before anything reads it;
+        raise FilesUnavailable while the cause lasts.
         """
         self._store.recover()
 
     def read_state(self) -> Position | None:
-        """Read the state as it is stored, without contacting a metastore; return the position, None if there
-        is no state yet.
+        """Read the state as it is stored, without contacting a metastore;
+        return the position, None if there is no state yet.
 
         Status and requests need it while the policy cannot be opened. Must not be called while following.
         """
@@ -161,8 +161,8 @@ class ReplicationProjection:
             )
 
     def open(self) -> Position:
-        """Open the policy, or open it again after an error; return the position to continue from. Raises what
-        ``Opening.open`` raises.
+        """Open the policy, or open it again after an error;
+        return the position to continue from. Raises what ``Opening.open`` raises.
         """
         self._opening.open()
         # Not checked at once: the next event may drop the database, and a process that was killed may have
@@ -171,8 +171,8 @@ class ReplicationProjection:
         return self.position
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order, and abort transactions that ended without one; return the new position,
-        which is durable.
+        """Apply ``events`` in order, and abort transactions that ended without one;
+        return the new position, which is durable.
 
         It is durable even if an error ends the batch early. Events up to the position are skipped.
         """
@@ -190,8 +190,8 @@ class ReplicationProjection:
             self._recorded.record()
 
     def settle(self) -> None:
-        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply
-        (``position.progress``).
+        """Raise the target's ``repl.last.id`` to the position;
+        called when there is nothing to apply (``position.progress``).
 
         Also checks the target from time to time, so that a database that was dropped, or that another
         instance took over, is reported before the next event.
@@ -206,8 +206,8 @@ class ReplicationProjection:
         self._is_sound = True
 
     def cross_gap(self) -> CrossedGap:
-        """Skip the events of a gap, and make all tables wait for a load instead (``loading.gap``); must not
-        be called while following.
+        """Skip the events of a gap, and make all tables wait for a load instead (``loading.gap``);
+        must not be called while following.
 
         Raises InvalidRequest if the next event can be read from the source's log.
         """
@@ -218,8 +218,8 @@ class ReplicationProjection:
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
-        """Drop tables on the target that left the policy (``LeftTables``); must be called between two
-        batches.
+        """Drop tables on the target that left the policy (``LeftTables``);
+        must be called between two batches.
 
         Raises Fenced if the policy is not open here, and another instance holds the target.
         """
@@ -241,8 +241,8 @@ class ReplicationProjection:
         return plan_promotion(self._context, self._store, self._find_point())
 
     def promote(self, *, forced: bool) -> Promotion:
-        """End replication and hand the database over (``promotion``); must be called between two batches, and
-        while no load runs.
+        """End replication and hand the database over (``promotion``);
+        must be called between two batches, and while no load runs.
 
         The projection need not be open, because the source may be gone. It is not followed afterwards.
         """
@@ -257,8 +257,8 @@ class ReplicationProjection:
         return Point(self._recorded.reached, self._recorded.find_time_s())
 
     def _load_unless_claimed(self) -> None:
-        """Read the state if this process has not opened the policy; raise Fenced if another instance holds
-        the target.
+        """Read the state if this process has not opened the policy;
+        raise Fenced if another instance holds the target.
         """
         self.require_state()
         if self._context.target_position.stamp:
@@ -268,8 +268,8 @@ class ReplicationProjection:
             self._recorded.resume(self.position, on_target=self._claim.require_own())
 
     def forget_claim(self) -> None:
-        """Let the next ``open`` examine and claim the target as after a restart, on an operator's request;
-        must not be called while following.
+        """Let the next ``open`` examine and claim the target as after a restart,
+        on an operator's request; must not be called while following.
 
         Otherwise a process that another one fenced never writes again. No load may run.
         """
@@ -293,8 +293,8 @@ class ReplicationProjection:
         )
 
     def close(self) -> None:
-        """Raise the target's position if the policy did not fail or hand the database over, then release
-        connections, copies and the store.
+        """Raise the target's position if the policy did not fail or hand the database over,
+        then release connections, copies and the store.
         """
         if self._is_sound and find_promotion(self._store) is None:
             with suppress(TidelineError):

@@ -1,5 +1,5 @@
-"""Structs as bytes in Thrift's binary protocol, as the metastore itself sends them; the format of structs
-kept in a store.
+"""Structs as bytes in Thrift's binary protocol, as the metastore itself sends them;
+the format of structs kept in a store.
 
 Unknown fields are skipped, as on the wire, so newer and older versions of Tideline can read each other's
 data.
@@ -35,8 +35,8 @@ bytes."""
 
 
 def encode(value: Struct) -> bytes:
-    """Return ``value`` in Thrift's binary form; raise MalformedEvent if a field has a value of the wrong
-    type.
+    """Return ``value`` in Thrift's binary form;
+    raise MalformedEvent if a field has a value of the wrong type.
     """
     buffer = TMemoryBuffer()
     try:

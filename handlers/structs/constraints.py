@@ -138,8 +138,8 @@ C = TypeVar("C", bound=Struct)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstraintKind(Generic[C]):
-    """One kind of constraint. ``hive_name`` is the name that Hive's structs, fields and calls are derived
-    from.
+    """One kind of constraint.
+    ``hive_name`` is the name that Hive's structs, fields and calls are derived from.
     """
 
     hive_name: str

@@ -42,8 +42,8 @@ _BITS: Final = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}
 
 
 def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[Struct]], Convert]:
-    """Cache what ``build`` returns for each class; unlike ``functools.cache``, it keeps the type of the
-    function.
+    """Cache what ``build`` returns for each class;
+    unlike ``functools.cache``, it keeps the type of the function.
     """
     built: dict[type[Struct], Convert] = {}
 

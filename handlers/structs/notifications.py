@@ -50,8 +50,8 @@ class CurrentNotificationEventId(Struct):
 
 
 class NotificationEventsCountRequest(Struct):
-    """Requests the number of a database's events in a range of ids; ``fromEventId`` is excluded,
-    ``toEventId`` included.
+    """Requests the number of a database's events in a range of ids;
+    ``fromEventId`` is excluded, ``toEventId`` included.
     """
 
     fromEventId: Annotated[i64, 1]
@@ -77,8 +77,8 @@ class GetAllWriteEventInfoRequest(Struct):
 
 
 class WriteEventInfo(Struct):
-    """Files that one transaction wrote into one table or partition; ``files`` are joined by ``]``, objects
-    are Thrift JSON.
+    """Files that one transaction wrote into one table or partition;
+    ``files`` are joined by ``]``, objects are Thrift JSON.
     """
 
     writeId: Annotated[i64, 1]

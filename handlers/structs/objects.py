@@ -142,8 +142,8 @@ class SourceTable(Struct):
 
 
 class Table(Struct):
-    """A table or view. ``writeId`` is the write id of the last change to its parameters (transactional
-    tables).
+    """A table or view.
+    ``writeId`` is the write id of the last change to its parameters (transactional tables).
     """
 
     tableName: Annotated[str, 1]

@@ -66,8 +66,8 @@ _NAMES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WireType:
-    """One Thrift type. ``elements`` holds the element type of a list or set, or the key and value types of a
-    map.
+    """One Thrift type.
+    ``elements`` holds the element type of a list or set, or the key and value types of a map.
     """
 
     ttype: int
@@ -220,8 +220,8 @@ def _copy(value: Any) -> Any:
 
 
 def resolve() -> None:
-    """Read the annotations of all structs declared since the last call; every module of structs ends with
-    this call.
+    """Read the annotations of all structs declared since the last call;
+    every module of structs ends with this call.
 
     Structs of one module may refer to each other in cycles (a materialized view's metadata contains tables),
     so annotations cannot be read class by class.
@@ -234,8 +234,8 @@ def resolve() -> None:
 
 
 def declare(module: str, name: str, fields: Mapping[str, Any]) -> type[Struct]:
-    """Return a new struct class for ``module``; ``fields`` maps names to the annotations of a declared
-    struct.
+    """Return a new struct class for ``module``;
+    ``fields`` maps names to the annotations of a declared struct.
     """
     optional = {
         field: None

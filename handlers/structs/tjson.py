@@ -1,5 +1,5 @@
-"""Thrift JSON: reads and writes the objects that are embedded in notification messages, and objects given by
-field names.
+"""Thrift JSON:
+reads and writes the objects that are embedded in notification messages, and objects given by field names.
 
 Java writes embedded objects with Thrift's JSON protocol, ``{"<field number>":{"<type tag>":value}}``.
 Thrift's own Python reader processes one character at a time and takes milliseconds for a table. Here a JSON
@@ -79,8 +79,8 @@ def encode(value: Struct) -> str:
 
 
 def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
-    """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference:
-    event-listeners.md §1).
+    """Build a struct from plain JSON with field names,
+    as Jackson writes Thrift beans (reference: event-listeners.md §1).
 
     ``json_forms.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape
     of its field.

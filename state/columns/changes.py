@@ -85,8 +85,8 @@ class RetainedValues:
 
     @classmethod
     def of(cls, counts: Iterable[Mapping[int, int] | None]) -> RetainedValues:
-        """Combine the numbers of non-NULL values by slot, one mapping for each partition; None for a
-        partition without counts.
+        """Combine the numbers of non-NULL values by slot, one mapping for each partition;
+        None for a partition without counts.
         """
         every = list(counts)
         filled = (index for each in every if each is not None for index, count in each.items() if count)
@@ -99,8 +99,8 @@ class RetainedValues:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The next layout and every step that leads to it. ``changes`` also lists tasks and waits, which alter
-    nothing.
+    """The next layout and every step that leads to it.
+    ``changes`` also lists tasks and waits, which alter nothing.
     """
 
     layout: Layout
@@ -117,8 +117,8 @@ class Evolution:
 
 
 def choose_new_type(key: KeyPath, window: KeyWindow, rules: FlatRules) -> ColumnType:
-    """Return the type of a new column. A minority of other values makes it STRING only if it would promote a
-    numeric column.
+    """Return the type of a new column.
+    A minority of other values makes it STRING only if it would promote a numeric column.
     """
     numeric, misfits = _find_numeric_type(key, window, rules)
     if key in rules.pins or numeric is None or _justifies_string(misfits, window, rules):
@@ -134,8 +134,8 @@ def is_mostly_numbers(key: KeyPath, window: KeyWindow, rules: FlatRules) -> bool
 def decide_type_change(
     slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
 ) -> Change | None:
-    """Decide from the observed values whether a live slot's type must change: WIDEN, PROMOTE, or WAIT with a
-    reason.
+    """Decide from the observed values whether a live slot's type must change:
+    WIDEN, PROMOTE, or WAIT with a reason.
 
     Returns None if the type fits.
     """
@@ -153,8 +153,8 @@ def decide_type_change(
 def _find_numeric_type(
     key: KeyPath, window: KeyWindow, rules: FlatRules
 ) -> tuple[ColumnType | None, MisfitCounts]:
-    """Return the numeric type that holds most values, and those that it cannot hold; None if no numeric type
-    does.
+    """Return the numeric type that holds most values,
+    and those that it cannot hold; None if no numeric type does.
 
     No type holds fractions together with integers beyond 2^53: DOUBLE is for the former, BIGINT for the
     latter.
@@ -194,8 +194,8 @@ def _apply_pin(slot: Slot, pinned: ColumnType, window: KeyWindow, retained: Reta
 
 
 def _find_wider_type(slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules) -> ColumnType:
-    """Return the numeric type that holds the numbers, or at least the integers; the slot's own type if there
-    is none.
+    """Return the numeric type that holds the numbers, or at least the integers;
+    the slot's own type if there is none.
     """
     assert slot.key is not None, slot
     numbers = window.evidence.numbers
@@ -230,8 +230,8 @@ def _decide_promotion(
 
 
 def _warn_of_lost_text(slot: Slot) -> str:
-    """DOUBLE does not store whether a number was written as 7 or 7.0, so its text can be read only from the
-    raw table.
+    """DOUBLE does not store whether a number was written as 7 or 7.0,
+    so its text can be read only from the raw table.
     """
     if slot.type is not ColumnType.DOUBLE:
         return ""

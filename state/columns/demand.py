@@ -170,8 +170,8 @@ def _acceptance(selected: SelectedKey, *, is_listed: bool) -> Decision:
 
 
 class _Quotas:
-    """Counts the columns charged to each user. A column is charged to the one of its users who has the fewest
-    columns.
+    """Counts the columns charged to each user.
+    A column is charged to the one of its users who has the fewest columns.
     """
 
     def __init__(self, columns_max: int) -> None:
@@ -179,8 +179,8 @@ class _Quotas:
         self._columns: Counter[str] = Counter()
 
     def charge(self, users: frozenset[str]) -> bool:
-        """Charge one more column to one of ``users``; return False if all of them have reached their
-        quota.
+        """Charge one more column to one of ``users``;
+        return False if all of them have reached their quota.
         """
         payer = min(users, key=lambda user: (self._columns[user], user), default="")
         if self._columns[payer] >= self._columns_max:

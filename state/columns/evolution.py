@@ -1,5 +1,5 @@
-"""Evolution of a flat table: computes the next layout from the current one, the query demand and the observed
-values.
+"""Evolution of a flat table:
+computes the next layout from the current one, the query demand and the observed values.
 
 Every change carries its reason. The rules (json-splitting.md §3.4, §3.5, §3.6 and §6, flat-tables-hive4.md
 §0, §1 and §2):
@@ -114,8 +114,8 @@ class _Step:
         self._free = [slot for slot in self._free if slot.key not in selected]
 
     def retire(self, selected: Collection[KeyPath]) -> None:
-        """Empty the slots whose keys are not selected, or had no value for longer than partitions are
-        kept.
+        """Empty the slots whose keys are not selected,
+        or had no value for longer than partitions are kept.
         """
         for slot in self._layout.live:
             assert slot.key is not None, slot
@@ -138,8 +138,8 @@ class _Step:
             self._wait(key, "no recent row contains it", slot)
 
     def finish(self) -> Evolution:
-        """Return the result. The last-seen hours are refreshed if anything else changes, or if they have
-        become stale.
+        """Return the result.
+        The last-seen hours are refreshed if anything else changes, or if they have become stale.
         """
         alters = any(change.kind not in TASKS for change in self._changes)
         refreshed = {slot.index: self._freshness.refresh(slot) for slot in self._layout.slots}
@@ -181,8 +181,8 @@ class _Step:
         return has_full_hour or window.total.values >= self._rules.probation_values
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
-        """Return the free slot with the closest type. A wider integer type is accepted unless the key's type
-        is pinned.
+        """Return the free slot with the closest type.
+        A wider integer type is accepted unless the key's type is pinned.
         """
         reused = [(slot, choose_reused_type(slot.type, needed)) for slot in self._free]
         fitting = [
@@ -222,8 +222,8 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Freshness:
-    """When slots last had a value: whether one is silent, and when its recorded hours are worth an alteration
-    of the table.
+    """When slots last had a value: whether one is silent,
+    and when its recorded hours are worth an alteration of the table.
 
     The last hour with a value combines the hour recorded in the layout and the observed ones. Neither
     suffices alone: the hour counts may be lost or trimmed, and the layout is altered only now and then.
@@ -234,8 +234,8 @@ class _Freshness:
     rules: FlatRules
 
     def is_silent(self, slot: Slot) -> bool:
-        """Whether the slot's key has had no value for longer than ``empty_days``; never true for a
-        whitelisted key.
+        """Whether the slot's key has had no value for longer than ``empty_days``;
+        never true for a whitelisted key.
         """
         return self._is_old(self._last_hour(slot)) and slot.key not in self.rules.whitelist
 
@@ -259,8 +259,8 @@ class _Freshness:
         return last_hour - slot.last_seen_hour >= self.rules.refresh_hours * HOUR_S
 
     def _last_hour(self, slot: Slot) -> int | None:
-        """Return the last hour with a value. An hour in the future counts as now; otherwise its slot would
-        never become free.
+        """Return the last hour with a value. An hour in the future counts as now;
+        otherwise its slot would never become free.
         """
         assert slot.key is not None, slot
         window = self.seen.get(slot.key)

@@ -52,8 +52,8 @@ _ROOM_FOR_SUFFIX: Final = 8
 
 
 def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
-    """Return a name for ``key`` that differs from all names in ``used_names``, even when case is ignored. The
-    choice is deterministic.
+    """Return a name for ``key`` that differs from all names in ``used_names``,
+    even when case is ignored. The choice is deterministic.
 
     ``used_names`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline
     reserve always count as taken.
@@ -67,8 +67,8 @@ def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
 
 
 def fold_case(name: str) -> str:
-    """Return the form for comparing names. It is equal for names that the metastore or Spark may treat as
-    equal.
+    """Return the form for comparing names.
+    It is equal for names that the metastore or Spark may treat as equal.
 
     Java's ``equalsIgnoreCase`` also compares the upper-case forms, in which the long s equals ``s`` and the
     dotless i equals ``i``.

@@ -44,8 +44,8 @@ class KeyPath:
 
     @classmethod
     def of_json_path(cls, text: str) -> KeyPath:
-        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if no member is
-        named.
+        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``);
+        raise BadInput if no member is named.
         """
         if not text.startswith("$"):
             raise BadInput("a JSON path must begin with $", path=text[:200])
@@ -53,8 +53,8 @@ class KeyPath:
 
     @classmethod
     def of_dotted(cls, text: str) -> KeyPath:
-        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if no member is
-        named.
+        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``);
+        raise BadInput if no member is named.
         """
         return cls(_parse_members("." + text, 0)[0])
 

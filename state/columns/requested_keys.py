@@ -46,8 +46,8 @@ be wide."""
 
 @dataclass(frozen=True, slots=True)
 class RequestedKey:
-    """A key and the queries of the last days that use it. The defaults describe a whitelisted key that no
-    query uses.
+    """A key and the queries of the last days that use it.
+    The defaults describe a whitelisted key that no query uses.
     """
 
     key: KeyPath
@@ -79,8 +79,8 @@ class DisplacedKey:
 
 
 def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
-    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest of the group: a lower
-    bound.
+    """Return the requests of ``group`` as requests for ``key``.
+    ``days`` is the largest of the group: a lower bound.
     """
     return RequestedKey(
         key,
@@ -99,8 +99,8 @@ def collapse(
     live: Collection[KeyPath] = (),
     examined: Mapping[KeyPath, int] | None = None,
 ) -> tuple[list[KeyGroup], list[DisplacedKey]]:
-    """Return the keys that stay and those that do not; ``fill_rates``, ``live`` and ``examined`` as in
-    ``compute_demand``.
+    """Return the keys that stay and those that do not;
+    ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.
 
     ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
     """
@@ -120,8 +120,8 @@ def collapse(
 
 
 def looks_generated(names: Collection[str]) -> bool:
-    """Whether a program made these member names: numbers, hexadecimal digits, or one stem with several
-    numbers.
+    """Whether a program made these member names:
+    numbers, hexadecimal digits, or one stem with several numbers.
     """
     stems = Counter(numbered["stem"] for name in names if (numbered := _NUMBERED.fullmatch(name)))
     return any(map(_GENERATED.fullmatch, names)) or any(count > 1 for count in stems.values())
@@ -171,8 +171,8 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in so many rows is below ``fill_min``; while it is uncertain, what
-    ``is_column`` says stays.
+    """Whether a fill rate observed in so many rows is below ``fill_min``;
+    while it is uncertain, what ``is_column`` says stays.
     """
     least, most = _bound_rate(rate, rows)
     return most < rules.fill_min or (is_column and least < rules.fill_min)

@@ -1,5 +1,5 @@
-"""The rules of a flat table: every threshold by which keys become columns, columns change their type, and
-slots are used again.
+"""The rules of a flat table: every threshold by which keys become columns,
+columns change their type, and slots are used again.
 
 One frozen value, so that a decision is a function of what it was given: the same rules, requested keys and
 observations lead to the same table on every machine and at every repetition. The defaults are those of the
@@ -115,8 +115,8 @@ class FlatRules:
         )
 
     def type_of(self, key: KeyPath, evidence: Evidence) -> ColumnType:
-        """Return the type that a column of ``key`` needs by these rules; NULL where there is neither pin nor
-        value.
+        """Return the type that a column of ``key`` needs by these rules;
+        NULL where there is neither pin nor value.
         """
         pinned = self.pins.get(key)
         if pinned is not None:

@@ -1,5 +1,5 @@
-"""Slot codec: stores a layout in the metastore table itself, in the comments of its columns and in table
-parameters.
+"""Slot codec: stores a layout in the metastore table itself,
+in the comments of its columns and in table parameters.
 
 The table thereby documents, for its users and for the next run, which key each column holds. A comment is
 JSON of at most 256 characters, in ASCII so that no metastore database changes it::

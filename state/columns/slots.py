@@ -106,8 +106,8 @@ class Layout:
         return replace(self, slots=tuple(slots))
 
     def check(self) -> None:
-        """Assert correct positions, distinct names, one slot for each key, a type for each slot, and
-        ``_rescued`` first.
+        """Assert correct positions, distinct names, one slot for each key,
+        a type for each slot, and ``_rescued`` first.
         """
         assert self.version >= 1, self.version
         assert self.slots, "a table must have a first column"

@@ -57,8 +57,8 @@ def sniff(
     keys: Collection[KeyPath] | None = None,
     keys_max: int = KEYS_MAX,
 ) -> Observations:
-    """Return observations of ``keys`` in ``texts``, or of every key down to ``rules.depth_max`` members if
-    ``keys`` is None.
+    """Return observations of ``keys`` in ``texts``,
+    or of every key down to ``rules.depth_max`` members if ``keys`` is None.
 
     At most ``keys_max`` distinct keys are returned; later ones are left out. The row count of each key is the
     number of texts.
@@ -120,8 +120,8 @@ class _Count:
         self.evidence = self.evidence.join(evidence)
 
     def to_counts(self, rows: int, rules: FlatRules) -> KeyCounts:
-        """Return the counts. A minority that a column for the others cannot hold counts as misfits, so that
-        strays are known.
+        """Return the counts.
+        A minority that a column for the others cannot hold counts as misfits, so that strays are known.
         """
         misfits = self._find_minority(rules)
         if 2 * misfits.total >= self.values:
@@ -129,8 +129,8 @@ class _Count:
         return KeyCounts(rows, self.values - misfits.total, misfits.total, self.evidence, misfits)
 
     def _find_minority(self, rules: FlatRules) -> MisfitCounts:
-        """Return the values that no numeric type holds, and those that DOUBLE or BIGINT cannot hold if
-        neither type holds all numbers.
+        """Return the values that no numeric type holds,
+        and those that DOUBLE or BIGINT cannot hold if neither type holds all numbers.
         """
         if rules.exact_floats or self.wide_integers > self.fractions:
             return MisfitCounts(fractions=self.fractions, others=self.others)
@@ -152,8 +152,8 @@ def _evidence(value: Any, *, is_numeric: bool) -> Evidence:
 
 
 def _integer_evidence(value: int) -> Evidence:
-    """Return the evidence of an integer. Beyond 64 bits it is text, and says nothing about the width of the
-    numbers beside it.
+    """Return the evidence of an integer. Beyond 64 bits it is text,
+    and says nothing about the width of the numbers beside it.
     """
     evidence = integers(value, value)
     return evidence if evidence.is_within_64_bits else _TEXT
@@ -171,8 +171,8 @@ def _find_chosen(
 
 
 def _find_all(document: dict[str, Any], depth_max: int) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every value that a key can name: not below arrays, nor behind names that are empty, too long or
-    invalid Unicode.
+    """Yield every value that a key can name:
+    not below arrays, nor behind names that are empty, too long or invalid Unicode.
     """
     pending: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), document)]
     while pending:

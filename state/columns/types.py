@@ -77,8 +77,8 @@ _INT64_END: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The kinds and bounds of a key's values, without NULLs and absent values. The default stands for no
-    values.
+    """The kinds and bounds of a key's values, without NULLs and absent values.
+    The default stands for no values.
     """
 
     least: int | None = None
@@ -125,15 +125,15 @@ class Evidence:
 
     @property
     def numbers(self) -> Evidence:
-        """The evidence for a numeric type alone: without text, true and false, and integers beyond 64
-        bits.
+        """The evidence for a numeric type alone:
+        without text, true and false, and integers beyond 64 bits.
         """
         return Evidence(*self._limit(-_INT64_END, _INT64_END - 1), self.has_floats)
 
     @property
     def doubles(self) -> Evidence:
-        """The evidence for DOUBLE alone: ``numbers`` without the integers that DOUBLE does not represent
-        exactly.
+        """The evidence for DOUBLE alone:
+        ``numbers`` without the integers that DOUBLE does not represent exactly.
         """
         return Evidence(*self._limit(-DOUBLE_EXACT_MAX, DOUBLE_EXACT_MAX), self.has_floats)
 
@@ -184,8 +184,8 @@ def readers_accept(old: ColumnType, new: ColumnType) -> bool:
 
 
 def metastore_accepts(old: ColumnType, new: ColumnType) -> bool:
-    """Whether the metastore accepts a change of a column from ``old`` to ``new`` (flat-tables-hive4.md
-    §2).
+    """Whether the metastore accepts a change of a column
+    from ``old`` to ``new`` (flat-tables-hive4.md §2).
     """
     if old is new:
         return True
@@ -193,8 +193,8 @@ def metastore_accepts(old: ColumnType, new: ColumnType) -> bool:
 
 
 def choose_reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
-    """Return the type that an empty column of type ``old`` gets for values of ``needed``: the wider one if
-    both are integers.
+    """Return the type that an empty column of type ``old`` gets for values of ``needed``:
+    the wider one if both are integers.
     """
     return old.join(needed) if old.is_integer and needed.is_integer else needed
 

@@ -1,5 +1,5 @@
-"""Retention: how much time is left until a reader's next event, or a file that it names, is removed before it
-was read.
+"""Retention: how much time is left until a reader's next event,
+or a file that it names, is removed before it was read.
 
 A reader loses nothing as long as its next event is in one of the places that it can read: the notification
 log, and the topic if the event was relayed. Each place removes an event some time after it was written. Files
@@ -109,8 +109,8 @@ class Margin:
 
 
 def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
-    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``; None if
-    the reader has read everything.
+    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``;
+    None if the reader has read everything.
 
     The place that keeps it longest counts. Without a place there is no known limit.
     """

@@ -85,8 +85,8 @@ def plan_directory(
     delete: bool,
     delete_others: bool = False,
 ) -> DirectoryPlan:
-    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are
-    removed.
+    """Compare the files of one directory on both sides;
+    with ``delete``, copies of vanished files are removed.
 
     Copies of files that were being written are removed in any case, as soon as the complete file is at the
     source. With ``delete_others``, files of the target that were not copied here are removed, too; replay or
@@ -103,8 +103,8 @@ def plan_directory(
 
 
 def _is_renamed(name: str, source: Mapping[str, FileVersion]) -> bool:
-    """Whether a file has got its final name since it was copied; the copy of one that was growing has no
-    record.
+    """Whether a file has got its final name since it was copied;
+    the copy of one that was growing has no record.
     """
     complete = (name.removesuffix(suffix) for suffix in WRITING if name.endswith(suffix))
     return name not in source and any(each in source for each in complete)
@@ -159,8 +159,8 @@ def settle_copies(
     after: Mapping[str, FileVersion],
     target: Mapping[str, FileVersion],
 ) -> Settled:
-    """Return what to record of ``copied`` files; ``before`` and ``after`` are the source's directory around
-    the copies.
+    """Return what to record of ``copied`` files;
+    ``before`` and ``after`` are the source's directory around the copies.
 
     ``copied`` says of each file whether it was written, because the target's was missing or differed. A file
     that changed meanwhile is not recorded, so that it is compared again. A file that was written and whose

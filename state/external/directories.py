@@ -62,8 +62,8 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables whose files are replaced, without those that contain the directory of
-    another kind of table.
+    """Return the directories of tables whose files are replaced,
+    without those that contain the directory of another kind of table.
     """
     replaced: set[str] = set()
     above: set[str] = set()
@@ -109,8 +109,8 @@ def format_directories(tables: Iterable[TableDirectories]) -> str:
 
 
 def parse_directories(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (table, directory) for each line, also of a list that Hive wrote; raise BadInput for any other
-    line.
+    """Yield (table, directory) for each line, also of a list that Hive wrote;
+    raise BadInput for any other line.
     """
     for number, line in enumerate(text.split("\n"), 1):
         if not line:

@@ -46,8 +46,8 @@ class Reader(Protocol):
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means up to the last
-        key.
+        """Yield (key, value) with ``start <= key < end`` in key order;
+        ``end`` None means up to the last key.
         """
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -133,8 +133,8 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
 
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by
-    one.
+    """Return the value of each of ``keys``, or None:
+    in one call if the store can do that, else one by one.
     """
     batch = cast("BatchReader", reader) if _has_methods_of(type(reader), BatchReader) else None
     return [reader.get(key) for key in keys] if batch is None else batch.get_many(keys)
@@ -147,7 +147,7 @@ def as_remote(reader: Reader) -> RemoteReader | None:
 
 @lru_cache(maxsize=64)
 def _has_methods_of(kind: type, protocol: Hashable) -> bool:
-    """Whether a class has a protocol's methods. ``isinstance`` takes tens of microseconds, so its result is
-    kept for each class.
+    """Whether a class has a protocol's methods.
+    ``isinstance`` takes tens of microseconds, so its result is kept for each class.
     """
     return issubclass(kind, cast("type", protocol))

@@ -40,8 +40,8 @@ class MemoryStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent
-        writes.
+        """Yield (key, value) with ``start <= key < end``;
+        ``state.store.pages`` describes concurrent writes.
         """
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 

@@ -94,8 +94,8 @@ class SqliteStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent
-        writes.
+        """Yield (key, value) with ``start <= key < end``;
+        ``state.store.pages`` describes concurrent writes.
         """
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
@@ -105,8 +105,8 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
-        """Open a snapshot, without waiting for a transaction; ``pause`` is called before each page that is
-        read.
+        """Open a snapshot, without waiting for a transaction;
+        ``pause`` is called before each page that is read.
 
         A store without ``snapshots`` reads page by page what is committed then, and waits for an open
         transaction.
@@ -153,8 +153,8 @@ class SqliteStore:
                 raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
 
     def recover(self) -> None:
-        """Open the file again after a failure that may have passed; only SQLite's recovery knows what a
-        failed write left behind.
+        """Open the file again after a failure that may have passed;
+        only SQLite's recovery knows what a failed write left behind.
 
         Does nothing if the store has not failed. Raises FilesUnavailable while the cause lasts, and
         StateCorrupt again.

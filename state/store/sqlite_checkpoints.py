@@ -1,5 +1,5 @@
-"""Checkpoints of a state file with snapshots: a thread of its own moves the content of the WAL file into the
-state file.
+"""Checkpoints of a state file with snapshots:
+a thread of its own moves the content of the WAL file into the state file.
 
 SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing
 and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
@@ -70,8 +70,8 @@ class Checkpoints:
         """How many checkpoints have ended."""
 
     def committed(self, writer: sqlite3.Connection, written_bytes: int, began: int) -> None:
-        """Report a commit of the connection ``writer``; ``began`` is ``ended`` as of the beginning of its
-        transaction.
+        """Report a commit of the connection ``writer``;
+        ``began`` is ``ended`` as of the beginning of its transaction.
         """
         with self._changed:
             if began == self.ended:

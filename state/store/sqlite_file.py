@@ -1,5 +1,5 @@
-"""The state file: opening and locking it, whose it is, the version of its content, and the meaning of
-SQLite's errors.
+"""The state file: opening and locking it, whose it is,
+the version of its content, and the meaning of SQLite's errors.
 
 The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is
 refused at once, and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or
@@ -39,8 +39,8 @@ _CREATE = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITH
 
 
 def lock_file(path: str) -> int:
-    """Lock ``path`` for this process and return the descriptor that holds the lock; raise StateLocked,
-    ConfigError.
+    """Lock ``path`` for this process and return the descriptor that holds the lock;
+    raise StateLocked, ConfigError.
     """
     try:
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,8 +79,8 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
 
 
 def read_version(connection: sqlite3.Connection, path: str) -> int | None:
-    """Return the schema version of the file, None for a new file; raise StateCorrupt if it is not
-    Tideline's.
+    """Return the schema version of the file, None for a new file;
+    raise StateCorrupt if it is not Tideline's.
     """
     application_id = _read_pragma(connection, "application_id")
     if application_id == APPLICATION_ID:

@@ -121,8 +121,8 @@ class SnapshotPool:
             return 0
 
     def forget_idle(self) -> None:
-        """Close the idle connections, and those in use once they are idle: the file may have been replaced or
-        repaired.
+        """Close the idle connections, and those in use once they are idle:
+        the file may have been replaced or repaired.
         """
         with self._changed:
             idle, self._idle = self._idle, []

@@ -26,16 +26,16 @@ WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Statements(Protocol):
-    """The statements of an open store that its transaction uses; each sees the transaction's own writes that
-    are executed.
+    """The statements of an open store that its transaction uses;
+    each sees the transaction's own writes that are executed.
     """
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
 
     def execute(self, statement: str, *values: bytes | int) -> Any:
-        """Run one statement; raise FilesUnavailable, and again at each later call until the store
-        recovers.
+        """Run one statement; raise FilesUnavailable,
+        and again at each later call until the store recovers.
         """
 
     def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:

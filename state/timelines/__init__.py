@@ -1,5 +1,5 @@
-"""Timelines: which partitions of a table exist, per time column and update period, and how they cover a range
-of time.
+"""Timelines: which partitions of a table exist,
+per time column and update period, and how they cover a range of time.
 
 Purpose, guarantees and failure behaviour: DESIGN.md in this directory. For users: docs/TIMELINES.md.
 

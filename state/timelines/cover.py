@@ -108,8 +108,8 @@ class Cover:
         return (TimeRange(start_s, end_s) for start_s, end_s in self._missing)
 
     def missing_ranges(self) -> Iterator[PartitionRange]:
-        """Yield what is missing as partitions of the finest usable period, or of a finer one if bounds do not
-        align.
+        """Yield what is missing as partitions of the finest usable period,
+        or of a finer one if bounds do not align.
         """
         return (_to_partitions(start_s, end_s, self.finest) for start_s, end_s in self._missing)
 
@@ -132,8 +132,8 @@ class Cover:
         return sum(end_s - start_s for start_s, end_s in self._missing)
 
     def check(self) -> None:
-        """Assert that runs and missing stretches tile the span without overlap or omission, and that every
-        bound is aligned.
+        """Assert that runs and missing stretches tile the span without overlap or omission,
+        and that every bound is aligned.
         """
         tiles = sorted([(start_s, end_s) for start_s, end_s, _ in self._segments] + list(self._missing))
         at_s = self.span.start_s
@@ -212,8 +212,8 @@ def _assign_storages(
 
 
 def choose_storages(holders: Collection[int], storages: int) -> int:
-    """Return the bit mask of the fewest storages that together hold every segment; ``holders`` are the
-    segments' masks.
+    """Return the bit mask of the fewest storages that together hold every segment;
+    ``holders`` are the segments' masks.
 
     A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not
     for each segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX``

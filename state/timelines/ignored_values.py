@@ -1,5 +1,5 @@
-"""Values of a time column that are in none of its timelines: not times, strays, sentinels, or of a period
-that is not followed.
+"""Values of a time column that are in none of its timelines:
+not times, strays, sentinels, or of a period that is not followed.
 
 They matter where a condition selects a range of text: ``2024-01-02_backup`` lies between two days. Up to
 ``IGNORED_MAX`` distinct values are kept for each column. Of a column with more, only that is known.

@@ -86,8 +86,8 @@ class UpdatePeriod(Enum):
         return [self.start_s(ordinal) for ordinal in ordinals]
 
     def parse(self, text: str) -> int:
-        """Return the ordinal of a partition value; raise BadPartitionValue unless it is written exactly in
-        this period's form.
+        """Return the ordinal of a partition value;
+        raise BadPartitionValue unless it is written exactly in this period's form.
         """
         try:
             return self._unit.read(text)
@@ -110,16 +110,16 @@ class UpdatePeriod(Enum):
         return self._unit.write(ordinal)
 
     def format_end(self, ordinal: int) -> str:
-        """Write the first partition after a range: ``10000-01-01`` after 9999-12-31, as Java's date format
-        writes and reads it.
+        """Write the first partition after a range:
+        ``10000-01-01`` after 9999-12-31, as Java's date format writes and reads it.
         """
         if ordinal == self._last + 1:
             return f"10000{self.format(self.floor(_WEEK_ONE_S))[4:]}"
         return self.format(ordinal)
 
     def parse_end(self, text: str) -> int:
-        """Return the ordinal of the first partition after a range; the inverse of ``format_end``. Raises
-        BadPartitionValue.
+        """Return the ordinal of the first partition after a range;
+        the inverse of ``format_end``. Raises BadPartitionValue.
         """
         return self._last + 1 if text == self.format_end(self._last + 1) else self.parse(text)
 

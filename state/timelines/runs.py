@@ -60,8 +60,8 @@ class Runs:
 
     @staticmethod
     def of(ordinals: Iterable[int]) -> Runs:
-        """Build from members in any order, with or without repetition: n log n, and linear for sorted
-        members.
+        """Build from members in any order, with or without repetition:
+        n log n, and linear for sorted members.
         """
         members = sorted(ordinals)
         if not members:
@@ -71,8 +71,8 @@ class Runs:
 
     @staticmethod
     def of_sorted(ordinals: Sequence[int], pause: Callable[[], None] = lambda: None) -> Runs:
-        """Build from members in order, with or without repetition, in steps of some milliseconds with
-        ``pause`` between them.
+        """Build from members in order, with or without repetition,
+        in steps of some milliseconds with ``pause`` between them.
         """
         edges = array("q", ordinals[:1])
         last = edges[0] if edges else 0
@@ -182,8 +182,8 @@ class Runs:
         return (self._edges[at - 1], self._edges[at]) if at & 1 else None
 
     def between(self, start: int, end: int) -> array[int]:
-        """Return the edges of the runs in [start, end), cut at both bounds: the only walk that covering
-        needs.
+        """Return the edges of the runs in [start, end), cut at both bounds:
+        the only walk that covering needs.
         """
         low, high = bisect_right(self._edges, start), bisect_left(self._edges, end)
         part = self._edges[low:high]
@@ -242,8 +242,8 @@ class Runs:
         return f"Runs({[(start, end) for start, end in self.pairs()]!r})"
 
     def check(self) -> None:
-        """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty and not
-        adjacent.
+        """Assert that edges are even in number and strictly increasing:
+        runs are disjoint, not empty and not adjacent.
         """
         assert len(self._edges) % 2 == 0, self
         assert all(left < right for left, right in pairwise(self._edges)), self
@@ -253,8 +253,8 @@ class Runs:
 
 
 def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:
-    """Return [start, end) as one line of at most ``width`` cells; by default from the first to the last
-    member.
+    """Return [start, end) as one line of at most ``width`` cells;
+    by default from the first to the last member.
 
     A cell is full, partly filled or empty. It stands for at least one member, so few members give a short
     line.
@@ -278,8 +278,8 @@ def _draw_cell(runs: Runs, low: int, high: int) -> str:
 
 
 def _merge(left: array[int], right: array[int]) -> array[int]:
-    """Merge two edge arrays in one pass. Bulk loads need it: inserting run by run would move the array each
-    time.
+    """Merge two edge arrays in one pass. Bulk loads need it:
+    inserting run by run would move the array each time.
     """
     merged: array[int] = array("q")
     for start, end in sorted(

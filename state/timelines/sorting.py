@@ -23,8 +23,8 @@ STEP: Final = 20_000
 
 
 def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) -> Sequence[T]:
-    """Return the items in order, repeated ones included; the same sequence where it is in order. ``pause`` is
-    called between steps.
+    """Return the items in order, repeated ones included;
+    the same sequence where it is in order. ``pause`` is called between steps.
 
     Numbers in an array are kept in arrays: a million objects would be freed in one call at the end.
     """
@@ -41,8 +41,8 @@ def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) 
 
 
 def release_in_steps(items: list[Any], pause: Callable[[], None] = lambda: None) -> None:
-    """Remove all items of a list that is not needed any more, with ``pause`` between steps: what only it
-    refers to is freed.
+    """Remove all items of a list that is not needed any more,
+    with ``pause`` between steps: what only it refers to is freed.
     """
     while items:
         del items[-STEP:]

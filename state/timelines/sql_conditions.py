@@ -47,8 +47,8 @@ class Column:
 
 
 def format_or(column: Column, runs: Iterable[CoverRun]) -> str:
-    """Write ``(t.dt = 'a') OR (t.dt = 'b')``; empty text for no runs. Raises LimitExceeded beyond
-    PARTITIONS_MAX.
+    """Write ``(t.dt = 'a') OR (t.dt = 'b')``; empty text for no runs.
+    Raises LimitExceeded beyond PARTITIONS_MAX.
     """
     return " OR ".join(f"({column} = '{value}')" for value in _list_values(runs))
 

@@ -84,8 +84,8 @@ class StoreAll:
 
 
 class EndsAndHoles:
-    """Lists the first and the latest partition and the holes between them: the default, for long histories
-    with few holes.
+    """Lists the first and the latest partition and the holes between them:
+    the default, for long histories with few holes.
     """
 
     name = "ends-and-holes"
@@ -142,8 +142,8 @@ class Ranges:
         return len(runs) * (2 * _item_length(period, runs) + 4)
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Read ``ranges``, which must be disjoint, in order, not adjacent and not empty, as every writer
-        leaves them.
+        """Read ``ranges``, which must be disjoint, in order,
+        not adjacent and not empty, as every writer leaves them.
         """
         text = read_list(properties, "ranges")
         if text is None:

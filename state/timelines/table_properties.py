@@ -42,8 +42,8 @@ def build_key_prefix(period: UpdatePeriod, column: str) -> str:
 
 
 def find_other_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Return the names of properties that differ and belong neither to timelines nor to every write of a
-    table, sorted.
+    """Return the names of properties that differ and belong
+    neither to timelines nor to every write of a table, sorted.
     """
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     return sorted(key for key in changed if not key.startswith(CACHE) and key != DDL_TIME)
@@ -73,8 +73,8 @@ def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str
 
 
 def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH_MAX) -> dict[str, str]:
-    """Write ``key.size`` and ``key0`` … ``keyN``: items joined by commas, never split, chunks ending in a
-    comma.
+    """Write ``key.size`` and ``key0`` … ``keyN``:
+    items joined by commas, never split, chunks ending in a comma.
 
     Lens closes a chunk before an item that would just fit. The same is done here, so that both write the same
     bytes. An item longer than the limit gets its own chunk.

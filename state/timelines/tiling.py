@@ -81,8 +81,8 @@ class Level:
     kinds: SegmentKinds
 
     def take(self, low_s: int, high_s: int, segments: list[Segment], open_: list[Stretch]) -> None:
-        """Move what exists within [low_s, high_s) to ``found`` and the rest to ``open_``, both in time
-        order.
+        """Move what exists within [low_s,
+        high_s) to ``found`` and the rest to ``open_``, both in time order.
         """
         first, end = self.period.ceil(low_s), self.period.floor(high_s)
         parts = [
@@ -141,8 +141,8 @@ class Level:
 def build_levels(
     storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, kinds: SegmentKinds
 ) -> list[Level]:
-    """Return the levels from the longest period to the shortest, for the periods of which a storage has
-    partitions.
+    """Return the levels from the longest period to the shortest,
+    for the periods of which a storage has partitions.
     """
     holders: dict[UpdatePeriod, list[_Holder]] = {}
     for number, storage in enumerate(storages):
@@ -156,8 +156,8 @@ def build_levels(
 def tile_longest_first(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what the levels cover of [start, end), longest periods first, and what stays open; both in time
-    order.
+    """Return what the levels cover of [start, end),
+    longest periods first, and what stays open; both in time order.
     """
     segments: list[Segment] = []
     rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
@@ -183,8 +183,8 @@ def join_segments(segments: Iterable[Segment], numbers: Sequence[int]) -> list[S
 
 
 def _window(storage: Storage, period: UpdatePeriod) -> tuple[int, int]:
-    """Return the storage's window as ordinals. Most storages have none, and skipping its calendar arithmetic
-    makes covers cheaper.
+    """Return the storage's window as ordinals.
+    Most storages have none, and skipping its calendar arithmetic makes covers cheaper.
     """
     if storage.start_s <= TIME_START_S and storage.end_s >= TIME_END_S:
         return _ALWAYS
@@ -208,8 +208,8 @@ def _collect(
 
 
 class _Path(NamedTuple):
-    """The best path to a point: (missing seconds, partitions), the point before, and what is taken in
-    between.
+    """The best path to a point:
+    (missing seconds, partitions), the point before, and what is taken in between.
     """
 
     cost: tuple[int, int]
@@ -227,8 +227,8 @@ def are_nested(levels: Sequence[Level]) -> bool:
 def tile_with_fewest(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays
-    open.
+    """Return what covers [start, end) with the least missing time,
+    then the fewest partitions, and what stays open.
 
     Days nest in weeks and in months, but weeks do not nest in months. Taking a month may cut a week whose
     days do not exist, and two missing months are tiled better by the eight weeks across them than by seven
@@ -261,8 +261,8 @@ def tile_with_fewest(
 
 
 def _narrow(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
-    """Narrow [start, end) to where partitions exist, so that a range of 9,999 years costs no more than they
-    do.
+    """Narrow [start, end) to where partitions exist,
+    so that a range of 9,999 years costs no more than they do.
     """
     ends = [
         (level.period.start_s(runs.first), level.period.start_s(runs.last + 1))

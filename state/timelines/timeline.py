@@ -44,8 +44,8 @@ of the metastore's memory."""
 
 
 def choose_jump_max(period: UpdatePeriod) -> int:
-    """Return 20 years in partitions of the period: longer than histories, and shorter than the distance to
-    1970 or 9999.
+    """Return 20 years in partitions of the period:
+    longer than histories, and shorter than the distance to 1970 or 9999.
     """
     if period.weight_ms >= UpdatePeriod.MONTHLY.weight_ms:
         return (
@@ -148,8 +148,8 @@ class Timeline:
         return None if first is None else TimePartition(self.period, first)
 
     def to_properties(self) -> dict[str, str]:
-        """Return the table properties with full keys, the class last: a reader of half of them sees the old
-        class.
+        """Return the table properties with full keys, the class last:
+        a reader of half of them sees the old class.
         """
         start = build_key_prefix(self.period, self.column)
         written = {start + key: value for key, value in self.form.write(self.period, self.runs).items()}
@@ -197,8 +197,8 @@ class Timeline:
 def _refuse_contradiction(
     period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
 ) -> None:
-    """Lens changes the class and leaves the old form's keys behind; nothing shows which of the two is
-    stale.
+    """Lens changes the class and leaves the old form's keys behind;
+    nothing shows which of the two is stale.
     """
     for other in list_forms():
         others = None if other is form else other.read(period, own)

@@ -127,8 +127,8 @@ def select_directories(
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
-    """Whether readers skip what is at ``path`` below the root, because a directory inside another one belongs
-    to a write they do not see.
+    """Whether readers skip what is at ``path`` below the root,
+    because a directory inside another one belongs to a write they do not see.
 
     An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the
     former directory, where the next table of this name finds it. Hive applies the write ids of that table to
@@ -144,8 +144,8 @@ def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
 
 
 def _parse_nested(name: str) -> AcidDirectory | None:
-    """Parse a name; None for one of a directory that only resembles an ACID directory, because originals may
-    have any.
+    """Parse a name;
+    None for one of a directory that only resembles an ACID directory, because originals may have any.
     """
     return AcidDirectory.parse(name) if _NAME.fullmatch(name) else None
 
@@ -160,8 +160,8 @@ def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int]
 
 
 def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
-    """Return the base with the highest write id, the latest of several; an overwrite counts if it was
-    committed.
+    """Return the base with the highest write id, the latest of several;
+    an overwrite counts if it was committed.
     """
     bases = [
         directory

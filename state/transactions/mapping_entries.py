@@ -1,5 +1,5 @@
-"""The entries of the write-id mapping: source transactions, tables, and which write id belongs to which
-transaction.
+"""The entries of the write-id mapping:
+source transactions, tables, and which write id belongs to which transaction.
 
 The operations keep the entries consistent with each other and track what the store does not have yet. The
 rules (what an event means, and what contradicts what) are in ``write_id_mapping``.
@@ -105,8 +105,8 @@ class MappingEntries:
         self.unsaved.tables.add(valid.table)
 
     def forget_table(self, table: str, current: str = GONE) -> None:
-        """Remove a table that was dropped or is named ``current`` now; its open transactions stay, without
-        their allocations in it.
+        """Remove a table that was dropped or is named ``current`` now;
+        its open transactions stay, without their allocations in it.
         """
         ids = self.tables.pop(table, None)
         if ids is None:
@@ -162,8 +162,8 @@ class MappingEntries:
             self._read_concurrent(*records.decode_concurrent(key, value))
 
     def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
-        """Take over what is still true of a record, which an older version leaves as it is when it changes or
-        ends its transaction.
+        """Take over what is still true of a record,
+        which an older version leaves as it is when it changes or ends its transaction.
         """
         self.unsaved.stored_concurrent.add(txn_id)
         txn = self.txns.get(txn_id)

@@ -89,8 +89,8 @@ def encode_concurrent(txn: OpenTxn) -> bytes:
 
 
 def decode_concurrent(key: bytes, value: bytes) -> tuple[int, list[tuple[str, int, list[int]]]]:
-    """Read a transaction's concurrent write ids as (txn id, [(table, its write id, concurrent ones)]); raises
-    as ``decode_txn``.
+    """Read a transaction's concurrent write ids as (txn id, [(table,
+    its write id, concurrent ones)]); raises as ``decode_txn``.
     """
     (txn_id,) = _decode_ids(key[len(CONCURRENT) :], 1)
     return txn_id, [(table, write_id, ids) for table, write_id, ids in _decode_list(value)]

@@ -1,5 +1,5 @@
-"""Whether replay of a table can continue at the event at which it stopped, or whether the table must be
-loaded again.
+"""Whether replay of a table can continue at the event at which it stopped,
+or whether the table must be loaded again.
 
 A quarantined table keeps the state from before the event that failed, but its transactions do not wait: one
 that held a write id of the table is committed on the target for the other tables, and its write id then shows

@@ -64,8 +64,8 @@ class TouchedPartitions:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions; reading the log from there on gives the same record
-        again.
+        """The first allocation of all open transactions;
+        reading the log from there on gives the same record again.
         """
         return next((txn.first_event_id for txn in self._txns.values()), None)
 
@@ -90,8 +90,8 @@ class TouchedPartitions:
         return self._tables[table] > 0
 
     def touch(self, table: str, write_id: int, name: str, location: str) -> None:
-        """Record a partition that was added or altered under ``write_id``; ignored if no open transaction
-        owns the write id.
+        """Record a partition that was added or altered under ``write_id``;
+        ignored if no open transaction owns the write id.
         """
         txn_id = self._owners.get((table, write_id))
         if txn_id is None:

@@ -72,8 +72,8 @@ class ValidWriteIds:
     aborted: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise BadInput for a list that is out of order or out of bounds, because lists come from
-        outside.
+        """Raise BadInput for a list that is out of order or out of bounds,
+        because lists come from outside.
         """
         if self.high_water_mark < 0:
             raise BadInput(
@@ -116,8 +116,8 @@ class ValidWriteIds:
         return self.open + self.aborted == (self.high_water_mark,)
 
     def is_visible(self, write_id: int) -> bool:
-        """Whether a reader counts the rows under ``write_id``; 0 is the data from before the table had write
-        ids.
+        """Whether a reader counts the rows under ``write_id``;
+        0 is the data from before the table had write ids.
         """
         return self.state_of(write_id) is WriteIdState.VISIBLE
 

@@ -1,5 +1,5 @@
-"""The write-id mapping: what replication remembers of a source transaction between ALLOC_WRITE_ID and commit
-or abort.
+"""The write-id mapping:
+what replication remembers of a source transaction between ALLOC_WRITE_ID and commit or abort.
 
 It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event).
 It answers which write ids a transaction holds, which target transaction stands for it, which partitions it
@@ -37,8 +37,8 @@ class WriteIdMapping:
         self._entries = MappingEntries()
 
     def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what ``flush`` wrote; raise StateCorrupt if that contradicts
-        itself.
+        """Replace what is in memory by what ``flush`` wrote;
+        raise StateCorrupt if that contradicts itself.
         """
         self._entries = MappingEntries.load(reader)
 
@@ -114,8 +114,8 @@ class WriteIdMapping:
         return frozenset() if ids is None else frozenset(ids.open.items())
 
     def find_concurrent(self, table: str, write_id: int) -> tuple[int, ...]:
-        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated, at
-        most ``CONCURRENT_MAX``.
+        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated,
+        at most ``CONCURRENT_MAX``.
 
         Its transaction does not see their rows. Empty for an id that is not open, and for one that an older
         version recorded.
@@ -125,8 +125,8 @@ class WriteIdMapping:
         return () if txn_id is None else self._entries.txns[txn_id].concurrent.get(table, ())
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
-        """Record that a transaction allocated a write id; return it, or None if that was known before (a
-        repeated event).
+        """Record that a transaction allocated a write id;
+        return it, or None if that was known before (a repeated event).
 
         A second, higher id for the same transaction and table replaces the first: the source allocated it
         again because the query was compiled again (``reallocate=true``), and the first id counts as committed
@@ -175,8 +175,8 @@ class WriteIdMapping:
         self._entries.mark_changed(txn_id)
 
     def touch_partition(self, table: str, write_id: int, partition_name: str) -> bool:
-        """Record that ADD_PARTITION or ALTER_PARTITION(S) named a partition under ``write_id`` (in the
-        partition object).
+        """Record that ADD_PARTITION or ALTER_PARTITION(S) named
+        a partition under ``write_id`` (in the partition object).
 
         Returns whether an open transaction holds that id; later statistics events name ids that were
         committed long ago. Raises BadInput if a name cannot be stored.
@@ -207,8 +207,8 @@ class WriteIdMapping:
         return self._forget(txn)
 
     def find_written_table(self, txn_id: int, table: str, write_id: int) -> str | None:
-        """Return the current name of the table for which a transaction allocated ``write_id`` under the name
-        ``table``.
+        """Return the current name of the table for which a
+        transaction allocated ``write_id`` under the name ``table``.
 
         ``GONE`` if the table was dropped since; None if the transaction is not known to hold that id.
         """
@@ -249,8 +249,8 @@ class WriteIdMapping:
             self._entries.set_concurrent(txn, new, lower)
 
     def drop_table(self, table: str) -> None:
-        """Forget a table: if the name comes back, its write ids start again. Its open transactions stay
-        remembered.
+        """Forget a table: if the name comes back, its write ids start again.
+        Its open transactions stay remembered.
         """
         self._entries.forget_table(table)
 
@@ -261,8 +261,8 @@ class WriteIdMapping:
                 self._entries.forget_table(table)
 
     def adopt(self, table: str, other: WriteIdMapping) -> None:
-        """Take over a table and its open transactions from a mapping that was fed with this table's events
-        alone.
+        """Take over a table and its open transactions from a
+        mapping that was fed with this table's events alone.
 
         What was known of the table before is forgotten; what is known of the transactions in other tables is
         kept.
@@ -285,8 +285,8 @@ class WriteIdMapping:
                 self._entries.touch(own, touched)
 
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
-        """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was
-        applied.
+        """Return whether this allocation was applied before;
+        raise StateCorrupt if it contradicts what was applied.
         """
         table, write_id, event_id = allocation
         txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)

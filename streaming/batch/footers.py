@@ -56,8 +56,8 @@ class ColumnFooter:
     most: float | None = None
 
     def join(self, other: ColumnFooter) -> ColumnFooter:
-        """Return the joint statistics. If the column was widened into another kind, the result has the wider
-        kind.
+        """Return the joint statistics.
+        If the column was widened into another kind, the result has the wider kind.
         """
         bounds = [each for each in (self, other) if each.least is not None and each.most is not None]
         least = min((each.least for each in bounds if each.least is not None), default=None)
@@ -110,8 +110,8 @@ class FooterReader:
         self._mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def read(self, path: str) -> Footer:
-        """Return the footer of a file. Raises FilesUnavailable if it cannot be read, StateCorrupt if it is
-        not a flat ORC file.
+        """Return the footer of a file.
+        Raises FilesUnavailable if it cannot be read, StateCorrupt if it is not a flat ORC file.
         """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):
@@ -133,8 +133,8 @@ class FooterReader:
         return joined
 
     def values_by_position(self, paths: Iterable[str]) -> tuple[int, ...]:
-        """Return the number of values of each column by position, as Hive reads; older files may have fewer
-        columns.
+        """Return the number of values of each column by position, as Hive reads;
+        older files may have fewer columns.
         """
         totals: list[int] = []
         for path in paths:

@@ -39,8 +39,8 @@ class RequestedKeys:
 
 
 class KeyDemand(Protocol):
-    """The source of requested keys, and the receiver of the table's snapshots. No method raises if the key
-    log is unavailable.
+    """The source of requested keys, and the receiver of the table's snapshots.
+    No method raises if the key log is unavailable.
     """
 
     @property

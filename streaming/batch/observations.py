@@ -75,8 +75,8 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
 
 
 def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:
-    """Return the values that did not fit, by key: their number, extrapolated from the sample, and their
-    kinds.
+    """Return the values that did not fit, by key:
+    their number, extrapolated from the sample, and their kinds.
     """
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
@@ -99,8 +99,8 @@ def _extrapolate(counts: KeyCounts, scale: float) -> KeyCounts:
 def observe_sample(
     texts: Mapping[int, Sequence[str]], rules: FlatRules, keys: Collection[KeyPath]
 ) -> dict[int, Observations]:
-    """Return the observations of ``keys`` in a sample, by hour; a key that no text contains is recorded as
-    not seen.
+    """Return the observations of ``keys`` in a sample, by hour;
+    a key that no text contains is recorded as not seen.
 
     Rows are not counted here, because the batch counts them.
     """

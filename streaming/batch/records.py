@@ -1,5 +1,5 @@
-"""Durable records of batches: what a batch is about to do and what it has done. They are the reason why a
-batch takes effect once.
+"""Durable records of batches: what a batch is about to do and what it has done.
+They are the reason why a batch takes effect once.
 
 Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own
 notes in the checkpoint there are two records per batch, ``tideline/batches/<id>.plan.json`` and
@@ -215,8 +215,8 @@ class BatchRecords:
 
 
 def have_same_columns(one: Layout, other: Layout) -> bool:
-    """Whether both layouts have the same keys, names and types in the same slots, so that their files are
-    alike.
+    """Whether both layouts have the same keys,
+    names and types in the same slots, so that their files are alike.
     """
     return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
         (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
@@ -249,8 +249,8 @@ class HourCountsFile:
         self._retention_s = retention_s
 
     def load(self) -> HourCounts:
-        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file
-        resets them.
+        """Return the counts, empty at first.
+        Raises StateCorrupt if the file is corrupt; removing the file resets them.
         """
         text = self._storage.read(self._path)
         if text is None:

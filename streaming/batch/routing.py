@@ -50,8 +50,8 @@ class Reason(StrEnum):
 
 
 def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:
-    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when``
-    and all slots (``SLOTS``).
+    """Return the rows of ``raw`` (``streaming.source.raw_events``),
+    split, with ``to``, ``_tideline_when`` and all slots (``SLOTS``).
     """
     from pyspark.sql import functions
 
@@ -110,8 +110,8 @@ def destination(
 
 
 def _per_batch(value: int, part: Column) -> Column:
-    """Return the number as an element of a constant array: Spark passes arrays to generated code and writes
-    numbers into it.
+    """Return the number as an element of a constant array:
+    Spark passes arrays to generated code and writes numbers into it.
 
     The index is always 0, which only Spark cannot know, or it would compute the element in advance.
     """

@@ -174,8 +174,8 @@ class BatchRunner:
         )
 
     def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
-        """Widen the columns that numbers of the staged rows have outgrown; return the plan with them, None if
-        there are none.
+        """Widen the columns that numbers of the staged rows have outgrown;
+        return the plan with them, None if there are none.
         """
         stream = self._stream
         if not staged.counts["misfits"]:

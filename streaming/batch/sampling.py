@@ -1,5 +1,5 @@
-"""What Spark reads beside the one pass over a batch: a sample before it, and the files' footers and misfits
-after it.
+"""What Spark reads beside the one pass over a batch:
+a sample before it, and the files' footers and misfits after it.
 
 None of this reads the whole source again. The sample is bounded and is taken only while some requested key
 has no column. Everything else reads the batch's own staged files, and of these only the few rows with
@@ -76,8 +76,8 @@ class Sampler:
         return Misfits(rescued, tuple(row[RESCUED] for row in texts))
 
     def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
-        """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files
-        written.
+        """Write the raw texts of malformed rows of ``files``
+        to ``directory`` and return the files written.
         """
         texts = self._read_rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
@@ -99,8 +99,8 @@ class Sampler:
         ]
 
     def _read_rescued(self, files: Sequence[str], layout: Layout) -> DataFrame:
-        """Return the rows with ``_rescued``. The schema names every column: Spark refuses a file without
-        names under a shorter schema.
+        """Return the rows with ``_rescued``. The schema names every column:
+        Spark refuses a file without names under a shorter schema.
         """
         schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)

@@ -1,5 +1,5 @@
-"""Schema evolution: the requested keys, the observed values and the contents of the partitions determine the
-columns of a batch.
+"""Schema evolution:
+the requested keys, the observed values and the contents of the partitions determine the columns of a batch.
 
 ``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore
 by compare-and-set.
@@ -67,8 +67,8 @@ class Proposal:
     def document(
         self, state: TableState, counts: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
-        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key
-        without a column.
+        """Return the snapshot of the table for users:
+        columns, fill rates, and the reason for each key without a column.
         """
         window = counts.window()
         decisions = (self.demand.decisions or {}).values()
@@ -127,8 +127,8 @@ def propose(
 
 
 def current_hour(counts: HourCounts, reached_s: int | None) -> int:
-    """Return the hour that is being written: the watermark's hour, or before the first watermark the newest
-    hour with a value.
+    """Return the hour that is being written:
+    the watermark's hour, or before the first watermark the newest hour with a value.
 
     Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days
     after the events around it.
@@ -166,8 +166,8 @@ def propose_proven(
 
 
 def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
-    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if
-    there are none.
+    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type;
+    None if there are none.
     """
     widened = tuple(
         change
@@ -184,8 +184,8 @@ def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the
-    meantime.
+    """Alter the table as proposed by ``propose_proven``.
+    Raises Conflict if another writer altered it in the meantime.
     """
     if not evolution.alters:
         return state
@@ -213,8 +213,8 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
 def announce_promotions(
     table: FlatTable, state: TableState, evolution: Evolution, rules: FlatRules, now_s: int
 ) -> TableState:
-    """Begin the proposed promotions that were announced long enough, announce the others, and return the new
-    state.
+    """Begin the proposed promotions that were announced long enough,
+    announce the others, and return the new state.
 
     A promotion by a pin was requested by a user and is not delayed.
     """

@@ -168,8 +168,8 @@ class BatchPublisher:
         return staged
 
     def hour(self, hour: int) -> HourPartition:
-        """Return the partition of ``hour``; if it is missing, add it with a directory that no earlier
-        partition used.
+        """Return the partition of ``hour``;
+        if it is missing, add it with a directory that no earlier partition used.
         """
         if partitions := self._table.partitions([hour]):
             return partitions[0]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition: its latest event (None before the first), and the time of the last batch that had events
-    of it.
+    """One partition: its latest event (None before the first),
+    and the time of the last batch that had events of it.
     """
 
     latest_s: int | None
@@ -38,8 +38,8 @@ class Watermark:
     """The watermark; None before the first event."""
 
     def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
-        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no
-        event).
+        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None:
+        no event).
         """
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():

@@ -1,5 +1,5 @@
-"""The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each
-outcome once it is known.
+"""The driver of a copy job: splits a list of copies into shares,
+lets Spark run them, and reports each outcome once it is known.
 
 A share whose executor is lost is run again by Spark; files that it had already published are recognized by
 their content. If Spark gives up, the job ends with a transient error: which files were lost or refused is
@@ -230,8 +230,8 @@ def write_package(path: Path) -> Path:
 
 
 def share_environment(settings: JobSettings) -> JobSettings:
-    """Return the settings with the driver's HDFS settings, its user of HDFS, and its umask; configured values
-    take precedence.
+    """Return the settings with the driver's HDFS settings,
+    its user of HDFS, and its umask; configured values take precedence.
 
     Raises ConfigError if Hadoop's configuration cannot be read.
     """
@@ -251,8 +251,8 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a file system with the settings that its client finds in files here, in place of
-    their directory.
+    """Return the options of a file system with the settings that its client finds in files here,
+    in place of their directory.
     """
     others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()

@@ -62,8 +62,8 @@ def count_shares(costs: Sequence[int], slots: int) -> int:
 
 
 def split_shares(costs: Sequence[int], shares: int) -> list[list[int]]:
-    """Return the indexes of ``costs`` in ``shares`` lists, none of them empty; the most expensive share comes
-    first.
+    """Return the indexes of ``costs`` in ``shares`` lists, none of them empty;
+    the most expensive share comes first.
 
     Each file, in descending order of cost, goes to the share that is cheapest so far. No share then costs
     more than the mean and the largest file together.

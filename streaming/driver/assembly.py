@@ -87,8 +87,8 @@ class Assembly:
         return separate_documents(open_source(self.spark, source), source.documents)
 
     def origin(self, batch: int) -> BatchOrigin:
-        """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch
-        runs.
+        """Return the origin of ``batch``:
+        Spark writes its offsets to the checkpoint before the batch runs.
         """
         path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
         lines = (self.storage.read(path) or "").splitlines()
@@ -97,8 +97,8 @@ class Assembly:
         return BatchOrigin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
-        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic that was read
-        before.
+        """Return the topic, None for a directory.
+        Raises TopicReplaced if it is not the topic that was read before.
         """
         if self.guard is None:
             return None
@@ -119,8 +119,8 @@ def assemble(
     read_only: bool = False,
     on_rewrite: RewriteListener = ignore_rewrites,
 ) -> Assembly:
-    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and
-    may run beside the writer.
+    """Build the parts; create the table if it is missing.
+    ``read_only`` takes no lock, creates nothing and may run beside the writer.
 
     Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the
     database (with ``read_only`` also the table) does not exist.
@@ -209,8 +209,8 @@ def _load_stream_id(storage: Storage, path: str) -> str:
 
 
 def lock(settings: FlatSettings) -> None:
-    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has
-    it.
+    """Take the table's lock on this machine until the process ends.
+    Raises StateLocked if another process has it.
     """
     path = lock_path(settings)
     if path.name in _LOCKS:
@@ -235,8 +235,8 @@ def lock_path(settings: FlatSettings) -> Path:
 
 
 def use_file_system(spark: SparkSession) -> None:
-    """Let Spark write a checkpoint on a local disk by ``FileSystem``, unless configured otherwise or unknown
-    to this version.
+    """Let Spark write a checkpoint on a local disk by ``FileSystem``,
+    unless configured otherwise or unknown to this version.
     """
     from py4j.protocol import Py4JJavaError
 

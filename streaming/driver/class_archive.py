@@ -1,5 +1,5 @@
-"""The class archive: Spark's classes as a driver's JVM needs them, so that a start neither unpacks nor
-verifies them.
+"""The class archive: Spark's classes as a driver's JVM needs them,
+so that a start neither unpacks nor verifies them.
 
 A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class
 data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with a driver
@@ -69,8 +69,8 @@ def find_path() -> Path | None:
 
 
 def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that use the archive; none without an archive, or if ``conf`` or the
-    environment decide the same things.
+    """Return the Spark settings that use the archive;
+    none without an archive, or if ``conf`` or the environment decide the same things.
     """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
@@ -90,8 +90,8 @@ def build_class_path() -> str:
 
 @contextmanager
 def replace_archive() -> Iterator[tuple[Path, Path]]:
-    """Yield the path of the archive and an empty directory beside it; what the block writes to NAME there
-    becomes the archive.
+    """Yield the path of the archive and an empty directory beside it;
+    what the block writes to NAME there becomes the archive.
 
     Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if
     another process writes it.
@@ -131,8 +131,8 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether there is an archive with the checksum that its writer has appended; takes a tenth of a
-    second.
+    """Whether there is an archive with the checksum that its writer has appended;
+    takes a tenth of a second.
     """
     try:
         with path.open("rb") as file:
@@ -185,8 +185,8 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def build_training(directory: Path, archive: Path) -> FlatSettings:
-    """Write events to ``directory`` and return the settings of a driver that reads them and leaves
-    ``archive`` at the end of its JVM.
+    """Write events to ``directory`` and return the settings of a
+    driver that reads them and leaves ``archive`` at the end of its JVM.
 
     The events come in two batches: columns are added, then values that do not fit them.
     """

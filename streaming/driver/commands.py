@@ -118,8 +118,8 @@ def narrow(
     target: ColumnType | None = None,
     progress: ProgressListener = ignore_progress,
 ) -> ColumnType:
-    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values;
-    return its type.
+    """Make the STRING column of ``key`` numeric,
+    by default of the narrowest type that holds all values; return its type.
 
     If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does
     not fit.
@@ -155,8 +155,8 @@ def plan(settings: FlatSettings) -> Proposal:
 
 
 def _propose_first(settings: FlatSettings) -> Proposal:
-    """Return the proposal for a table that does not exist yet: no row has been seen, so every key waits for
-    its first value.
+    """Return the proposal for a table that does not exist yet:
+    no row has been seen, so every key waits for its first value.
     """
     from handlers.files.paths import parse_location
     from state.columns.changes import RetainedValues

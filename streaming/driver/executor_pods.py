@@ -1,5 +1,5 @@
-"""Executor pods on Kubernetes: the program that runs in them, and the removal of those that killed drivers
-left behind.
+"""Executor pods on Kubernetes: the program that runs in them,
+and the removal of those that killed drivers left behind.
 
 Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the
 executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image
@@ -113,8 +113,8 @@ def _read_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
-    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then
-    Spark's own jars.
+    """Return the class path:
+    configuration, the user's additions (``spark.executor.extraClassPath``), then Spark's own jars.
     """
     paths = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
     return ":".join([*filter(None, paths), f"{jars}/*"])
@@ -122,8 +122,8 @@ def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodLabel:
-    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former
-    ones.
+    """The label by which the drivers of one table,
+    or of one policy's copy jobs, find the pods of former ones.
     """
 
     name: str
@@ -158,8 +158,8 @@ def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | N
 
 
 def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
-    """Remove the completed pods of former drivers, on Kubernetes and unless Spark's settings keep such pods;
-    log it if that fails.
+    """Remove the completed pods of former drivers,
+    on Kubernetes and unless Spark's settings keep such pods; log it if that fails.
     """
     if not _removes(spark):
         return
@@ -178,8 +178,8 @@ def _removes(spark: SparkSession) -> bool:
 
 
 def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
-    """Remove the completed executor pods of other applications with this label; return their names. Raises
-    Transient if that fails.
+    """Remove the completed executor pods of other applications with this label;
+    return their names. Raises Transient if that fails.
     """
     from py4j.protocol import Py4JError
 

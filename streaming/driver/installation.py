@@ -1,5 +1,5 @@
-"""What Spark needs on the machine of a driver: PySpark, a Java that it supports, and three programs of the
-system.
+"""What Spark needs on the machine of a driver:
+PySpark, a Java that it supports, and three programs of the system.
 
 PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local
 disk. A service with a short ``PATH`` may lack them. Spark would then end without a reason, or fail after half
@@ -31,8 +31,8 @@ _CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
 
 
 def require_installation() -> None:
-    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this
-    Java.
+    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing;
+    point Spark to this Java.
     """
     check_installed()
     require_programs()

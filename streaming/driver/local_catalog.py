@@ -40,8 +40,8 @@ def is_missing(settings: FlatSettings) -> bool:
 
 
 def build_conf(settings: FlatSettings) -> dict[str, str]:
-    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not
-    on a local disk.
+    """Return the Spark settings of the catalog, none with a metastore.
+    Raises ConfigError if the table is not on a local disk.
     """
     if not is_used(settings):
         return {}
@@ -59,8 +59,8 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
 
 
 def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any], None] | None:
-    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if
-    it is not used.
+    """Return a function that opens the catalog in a JVM and closes it,
+    so that the next open is fast; None if it is not used.
 
     The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a
     driver. ``conf`` are the settings of the session; the metastore keeps its connections only for equal
@@ -85,8 +85,8 @@ def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any
 
 
 def make_directory(settings: FlatSettings) -> None:
-    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that
-    fails.
+    """Create the table's directory for Derby's log if Spark's own catalog is used.
+    Raises ConfigError if that fails.
 
     A catalog whose creation was interrupted is removed, because Derby refuses to open it. It has no table
     yet. The caller holds the table's lock.

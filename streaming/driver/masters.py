@@ -62,8 +62,8 @@ def require_configuration(master: str, environment: Mapping[str, str] = os.envir
 def require_reachable(
     master: str, environment: Mapping[str, str] = os.environ, timeout_s: float = TIMEOUT_S
 ) -> None:
-    """Connect to the cluster once; raise Transient if no address of it answers, and ConfigError if there is
-    none.
+    """Connect to the cluster once;
+    raise Transient if no address of it answers, and ConfigError if there is none.
 
     A master whose address only Spark can find out, such as one behind a proxy, counts as reachable.
     """
@@ -86,8 +86,8 @@ def require_reachable(
 
 
 def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Return the addresses of a master, of which one must answer; empty if they cannot be known or have
-    none.
+    """Return the addresses of a master, of which one must answer;
+    empty if they cannot be known or have none.
     """
     if master == "yarn":
         texts = _find_resource_managers(environment)
@@ -129,8 +129,8 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def make_reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address, if it has executors; configured values take
-    precedence.
+    """Return the settings with the driver's address, if it has executors;
+    configured values take precedence.
     """
     if spark.master.startswith("local"):
         return spark

@@ -67,8 +67,8 @@ class Driver:
         self._stopping.set()
 
     def run(self, *, once: bool) -> StopReason:
-        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the
-        two ended it.
+        """Read the stream until ``stop``, or with ``once`` until the source is exhausted.
+        Return which of the two ended it.
 
         Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and
         Transient for temporary failures.
@@ -185,8 +185,8 @@ class Driver:
             self._progress(idle_event(self._read_lag()))
 
     def _read_lag(self) -> dict[int, int]:
-        """Return the lag of a silent stream; empty if the broker does not answer, which ends the next
-        batch.
+        """Return the lag of a silent stream;
+        empty if the broker does not answer, which ends the next batch.
         """
         last = self._parts.stream.records.last()
         with suppress(TidelineError):

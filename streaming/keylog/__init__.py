@@ -1,5 +1,5 @@
-"""The key log: which user requested which JSON key on which day, in a SQL database. Needs SQLAlchemy, but no
-Spark.
+"""The key log: which user requested which JSON key on which day, in a SQL database.
+Needs SQLAlchemy, but no Spark.
 
 ``log`` records requests and positions of query sources, ``log_reader`` reads them. ``key_rules`` holds users'
 decisions about keys and ``table_snapshots`` the state of flat tables for display; ``retention`` deletes old

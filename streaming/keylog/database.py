@@ -79,8 +79,8 @@ class Database:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work`` in a transaction, and repeat it after a collision with another one. It takes effect
-        when ``work`` has returned.
+        """Run ``work`` in a transaction, and repeat it after a collision with another one.
+        It takes effect when ``work`` has returned.
 
         Errors of the database are raised as by ``convert_errors``; errors of ``work`` pass through.
         """
@@ -125,8 +125,8 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     changes: Mapping[str, Merge],
 ) -> None:
-    """Insert the rows; if a primary key exists, set each column of ``changes`` from its stored and its new
-    value.
+    """Insert the rows; if a primary key exists,
+    set each column of ``changes`` from its stored and its new value.
 
     The rows must have different primary keys, which PostgreSQL requires. They must be in the order of the
     primary key, so that two writers take their locks in the same order.
@@ -194,8 +194,8 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 
 def _keep_wal(connection: SqliteConnection) -> None:
-    """Set WAL mode on a new file, with retries: if several processes do so at once, SQLite refuses all but
-    one without waiting.
+    """Set WAL mode on a new file, with retries:
+    if several processes do so at once, SQLite refuses all but one without waiting.
     """
     deadline_s = time.monotonic() + SQLITE_WAIT_S
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -251,8 +251,8 @@ def make_directory(url: URL) -> None:
 
 @contextmanager
 def convert_errors(address: str) -> Iterator[None]:
-    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not
-    contain the password.
+    """Convert every SQLAlchemy error of the block to an error of Tideline's tree.
+    ``address`` must not contain the password.
     """
     try:
         yield

@@ -69,8 +69,8 @@ class RecordResult:
 
 
 class KeyLog:
-    """An open key log; a context manager. Safe for several threads, and for several processes on one
-    database.
+    """An open key log; a context manager.
+    Safe for several threads, and for several processes on one database.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
@@ -96,8 +96,8 @@ class KeyLog:
         return cls(database, clock)
 
     def position(self, source: str) -> str | None:
-        """Return the position up to which ``source`` was read, None at first. ``record`` continues from
-        there.
+        """Return the position up to which ``source`` was read, None at first.
+        ``record`` continues from there.
         """
         with self.database.read() as connection:
             position = _stored_position(connection, source, lock=False)

@@ -1,5 +1,5 @@
-"""Reads the key log: the requested keys of the last days, as ``state.columns.demand`` ranks them, and single
-rows for display.
+"""Reads the key log: the requested keys of the last days,
+as ``state.columns.demand`` ranks them, and single rows for display.
 
 One statement reads the window, so the answer is a consistent state of the database. The database groups the
 rows by key, user and day. The rest is done here, because the names of the distinct users are needed for their
@@ -64,8 +64,8 @@ class _Total:
 
 
 def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[RequestedKey]:
-    """Return the keys of ``raw_table`` that were requested in the last ``days`` days (UTC, including today),
-    in order.
+    """Return the keys of ``raw_table`` that were requested in the last ``days`` days (UTC,
+    including today), in order.
 
     ``first_s`` and ``last_s`` refer to this window.
     """
@@ -98,8 +98,8 @@ def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[Requeste
 
 
 def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
-    """Return the last day on which each key was requested (days since 1970, UTC), within the window or before
-    it.
+    """Return the last day on which each key was requested (days since 1970,
+    UTC), within the window or before it.
     """
     with log.database.read() as connection:
         query = select(key_table.c.members, key_table.c.last_day).where(key_table.c.raw_table == raw_table)

@@ -109,8 +109,8 @@ def read_snapshot(log: KeyLog, name: str) -> TableSnapshot | None:
 def read_changes(
     log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
 ) -> list[ColumnChange]:
-    """Return the newest ``limit`` changes of a table, below ``before_version`` where given, the newest
-    first.
+    """Return the newest ``limit`` changes of a table,
+    below ``before_version`` where given, the newest first.
     """
     query = select(change_table).where(change_table.c.flat_table == name)
     if before_version is not None:

@@ -1,5 +1,5 @@
-"""Mining: finds the keys of raw tables' JSON that queries request, and records them in the key log. Needs no
-Spark.
+"""Mining: finds the keys of raw tables' JSON that queries request,
+and records them in the key log. Needs no Spark.
 
 ``miner`` mines the query texts of a source (``sources``). SQL is parsed (``sql``), Spark plans are read
 (``spark_plan``), and texts that no parser accepts are scanned (``scanner`` with ``aliases``). All three trace

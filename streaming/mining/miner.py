@@ -87,8 +87,8 @@ class Miner:
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
-        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot
-        use a raw table.
+        """Return the text's fingerprint and the keys it requests.
+        The fingerprint is "" if the text cannot use a raw table.
         """
         if len(query.text) > self.rules.text_chars:
             may_use = self._tables.may_use(query.text[: self.rules.text_chars])
@@ -172,8 +172,8 @@ class Miner:
         return is_deep or len(text) > self.rules.parsed_chars
 
     def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
-        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser
-        accepts.
+        """Scan a text, then the contents of its strings:
+        SQL inside a program, or inside SQL that no parser accepts.
         """
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
@@ -187,8 +187,8 @@ class Miner:
 
 
 def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
-    """Yield the dialects in which a text is parsed, in order: Hive's parser reads ``json:a`` as a column and
-    its alias.
+    """Yield the dialects in which a text is parsed, in order:
+    Hive's parser reads ``json:a`` as a column and its alias.
     """
     has_colon = form is Form.SQL and ":" in text and _HAS_COLON.search(text) is not None
     yield from _COLON_DIALECTS if has_colon else _DIALECTS[form]
@@ -209,8 +209,8 @@ def _join(results: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKey
 def mine(
     source: QuerySource, miner: Miner, sink: KeySink, *, is_stopped: Callable[[], bool] = lambda: False
 ) -> MiningReport:
-    """Mine everything behind the recorded position of ``source``. Stops early between two batches if
-    ``is_stopped`` returns True.
+    """Mine everything behind the recorded position of ``source``.
+    Stops early between two batches if ``is_stopped`` returns True.
 
     Raises the errors of the source and the sink; batches that were recorded before stay recorded.
     """

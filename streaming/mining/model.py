@@ -1,5 +1,5 @@
-"""Input and output of mining: query texts, the rules for mining them, and the keys that they request from raw
-tables.
+"""Input and output of mining:
+query texts, the rules for mining them, and the keys that they request from raw tables.
 
 A raw table is a table with a column that holds whole JSON events. Mining concerns only such columns; a call
 on another table's column requests nothing. If a call may concern a raw column and cannot be followed, it is
@@ -168,8 +168,8 @@ class MiningRules:
 
 @dataclass(frozen=True, slots=True)
 class MinedKeys:
-    """The keys that a text requests, distinct and sorted, and the number of uses that could not be followed,
-    by reason.
+    """The keys that a text requests, distinct and sorted,
+    and the number of uses that could not be followed, by reason.
     """
 
     keys: tuple[tuple[RawTable, KeyPath], ...] = ()

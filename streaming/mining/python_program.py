@@ -1,5 +1,5 @@
-"""Reads one Python program: the queries in its strings, and the columns that PySpark's functions extract from
-a raw column.
+"""Reads one Python program: the queries in its strings,
+and the columns that PySpark's functions extract from a raw column.
 
 DataFrames are not followed, because a program passes them through functions and loops. As in a text that no
 parser accepts, a column named ``json`` is that of the only raw table that the program reads; if it reads
@@ -42,8 +42,8 @@ _TABLE: Final = re.compile(r"`?[\w]+`?(?:\.`?\w+`?){0,2}")
 
 
 class ProgramReader:
-    """Reads one program. Call ``run`` once. ``read_query`` reads a text as SQL, ``find_tables`` lists the raw
-    tables that it names.
+    """Reads one program. Call ``run`` once.
+    ``read_query`` reads a text as SQL, ``find_tables`` lists the raw tables that it names.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class ProgramReader:
                     yield self._read_query(text)
 
     def _read_fragments(self, call: ast.Call) -> Iterator[MinedKeys]:
-        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")`` as a query of the only
-        raw table.
+        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")``
+        as a query of the only raw table.
         """
         if function_of(call) not in _FRAGMENT_FUNCTIONS:
             return
@@ -137,8 +137,8 @@ class ProgramReader:
                 self._named.setdefault(name.lower(), []).append(node.func.value)
 
     def _extract(self, call: ast.Call) -> list[Value] | None:
-        """Return a value for each key that a call extracts; None if it is not a call of a JSON function on a
-        column.
+        """Return a value for each key that a call extracts;
+        None if it is not a call of a JSON function on a column.
         """
         function = self._functions.get(function_of(call))
         if function is None or len(call.args) <= function.document:
@@ -206,8 +206,8 @@ class ProgramReader:
         return None
 
     def _member(self, base: ast.expr, field: str | None) -> Value:
-        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``: a column, or a field or
-        an element of one.
+        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``:
+        a column, or a field or an element of one.
         """
         if not self._is_column(base):
             return None if field is None else self._name(field)

@@ -75,8 +75,8 @@ def list_texts(tree: ast.Module) -> Iterator[str]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the value of a text, None for any other expression: a string, an f-string, or strings that are
-    joined by ``+``.
+    """Return the value of a text, None for any other expression:
+    a string, an f-string, or strings that are joined by ``+``.
     """
     parts: list[str] = []
     todo = [node]
@@ -96,8 +96,8 @@ def text_of(node: ast.AST) -> str | None:
 
 
 def function_of(call: ast.Call) -> str:
-    """Return the name of a called function or method in lower case: of ``F.get_json_object(…)``, the last
-    part.
+    """Return the name of a called function or method in lower case:
+    of ``F.get_json_object(…)``, the last part.
     """
     target = call.func
     name = (
@@ -132,8 +132,8 @@ def find_assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 class SchemaReader:
-    """Reads the schemas of a program: a text in DDL form, ``StructType([StructField("a", …)])``, or
-    ``StructType().add("a", …)``.
+    """Reads the schemas of a program:
+    a text in DDL form, ``StructType([StructField("a", …)])``, or ``StructType().add("a", …)``.
 
     Each expression is read once: a schema may contain another one several times, and that one a third.
     """

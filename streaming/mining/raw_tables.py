@@ -50,8 +50,8 @@ class RawTables:
         return self._extraction_pattern.search(text) is not None
 
     def find(self, name: Sequence[str], current: str = "") -> tuple[RawTable, bool] | None:
-        """Return the raw table of a name in up to three parts, and whether the name is that of a view over
-        it.
+        """Return the raw table of a name in up to three parts,
+        and whether the name is that of a view over it.
 
         A name may be quoted as a whole (`` `db.table` ``). The current database counts if there is none, or
         if a template names it. A directory behind a format (``orc.`/data` ``) is the table that is stored
@@ -80,8 +80,8 @@ class RawTables:
 
 
 def _shorten(words: Collection[str]) -> list[str]:
-    """Return the words that contain no other one; a text that contains any of them contains one of these, and
-    a search takes less time.
+    """Return the words that contain no other one;
+    a text that contains any of them contains one of these, and a search takes less time.
     """
     return sorted(word for word in words if not any(other in word for other in words if other != word))
 

@@ -243,16 +243,16 @@ class _Plan:
 
 @dataclass(slots=True)
 class _PlanText:
-    """The text of a plan with paired brackets: ends of calls, arguments, fields. Positions are indexes of
-    characters.
+    """The text of a plan with paired brackets:
+    ends of calls, arguments, fields. Positions are indexes of characters.
     """
 
     text: str
     _closings: dict[int, int] = field(default_factory=dict)
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
-        none does.
+        """Return the position after the bracket that closes the one at ``opening``;
+        the end of the text if none does.
         """
         if not self._closings:
             self._find_brackets()

@@ -1,5 +1,5 @@
-"""Templates: query texts whose variables were not substituted, as they are kept in repositories (dbt,
-Airflow, programs, dashboards).
+"""Templates: query texts whose variables were not substituted,
+as they are kept in repositories (dbt, Airflow, programs, dashboards).
 
 Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and
 ``{{ ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no table, column or key has:
@@ -50,8 +50,8 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def resolve_templates(text: str, columns: Collection[str]) -> str:
-    """Return ``text`` without templates. A macro that is given one of ``columns`` becomes an unknown function
-    of it.
+    """Return ``text`` without templates.
+    A macro that is given one of ``columns`` becomes an unknown function of it.
     """
     if not any(mark in text for mark in _MARKS):
         return text

@@ -1,5 +1,5 @@
-"""Tokens of query texts: one regular expression that recognizes strings, quoted names and comments; and
-fingerprints made from them.
+"""Tokens of query texts: one regular expression that recognizes strings,
+quoted names and comments; and fingerprints made from them.
 
 The fingerprint and the scanner are built on tokens. Both are fast and never fail, because every text has
 tokens and the time is linear in the length of the text. An unterminated string extends to the end of the
@@ -90,8 +90,8 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log
-    passes here.
+    """Yield the tokens as plain pairs of kind and text, which cost half as much:
+    every text of a query log passes here.
     """
     for match in _TOKEN.finditer(text):
         if kind := match.lastindex:
@@ -99,8 +99,8 @@ def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def measure_nesting(text: str) -> int:
-    """Return the maximum nesting of brackets and CASEs, or the length of the longest run of prefix operators
-    if that is greater.
+    """Return the maximum nesting of brackets and CASEs,
+    or the length of the longest run of prefix operators if that is greater.
     """
     deepest = depth = run = 0
     for kind, symbol in tokenize(text):
@@ -195,8 +195,8 @@ class TokenList:
         )
 
     def end_of_fields(self, at: int) -> int:
-        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``,
-        ``->'a'``.
+        """Return the position after the fields of a value:
+        ``.a``, ``:a.b``, ``['a']``, ``[0]``, ``->'a'``.
         """
         while True:
             if self.token(at).text in {".", ":"} and self.token(at + 1).kind in NAME_KINDS:
@@ -209,8 +209,8 @@ class TokenList:
                 return at
 
     def find_operand(self, at: int) -> int:
-        """Return the position of the text or number behind ``->`` or ``->>`` at a position; 0 if there is
-        none.
+        """Return the position of the text or number behind ``->`` or ``->>`` at a position;
+        0 if there is none.
         """
         if self.token(at).text != "-" or self.token(at + 1).text != ">":
             return 0
@@ -218,8 +218,8 @@ class TokenList:
         return operand if self.token(operand).kind in {TokenKind.STRING, TokenKind.NUMBER} else 0
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
-        none does.
+        """Return the position after the bracket that closes the one at ``opening``;
+        the end of the text if none does.
         """
         return self._closings.get(opening, len(self._tokens))
 
@@ -248,8 +248,8 @@ class TokenList:
 
 
 def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
-    """Return 32 hexadecimal digits. ``functions`` holds the lower-case names of the functions whose literals
-    are keys.
+    """Return 32 hexadecimal digits.
+    ``functions`` holds the lower-case names of the functions whose literals are keys.
     """
     if form is Form.PYTHON:
         normal = text  # any string may name a table or a column
@@ -259,8 +259,8 @@ def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
 
 
 def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
-    """Return the texts of the significant tokens. ``depth`` is the depth of brackets inside one whose
-    literals are kept.
+    """Return the texts of the significant tokens.
+    ``depth`` is the depth of brackets inside one whose literals are kept.
     """
     parts: list[str] = []
     depth, before = 0, ""
@@ -290,8 +290,8 @@ def _is_operand(parts: list[str]) -> bool:
 
 
 def _renumber(plan: str) -> str:
-    """Number the ids of a plan from its start. They differ in every run, but which of them are equal
-    matters.
+    """Number the ids of a plan from its start.
+    They differ in every run, but which of them are equal matters.
     """
     ids: dict[str, str] = {}
     return _ID.sub(lambda number: ids.setdefault(number[0], str(len(ids))), _PER_RUN.sub("", plan))

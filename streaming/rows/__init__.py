@@ -1,3 +1,3 @@
-"""Rows of Hive tables through Spark: how many a reader sees, and a hash of them that does not depend on their
-order.
+"""Rows of Hive tables through Spark:
+how many a reader sees, and a hash of them that does not depend on their order.
 """

@@ -1,5 +1,5 @@
-"""Compares the rows that readers of a Hive table see on both sides, by counts and hashes, with Spark reading
-the files themselves.
+"""Compares the rows that readers of a Hive table see on both sides,
+by counts and hashes, with Spark reading the files themselves.
 
 ``RowComparison`` is what ``handlers.replication.verification`` calls for each table. A failure of Spark that
 is the network's is raised; any other one means that a side cannot be read.
@@ -98,8 +98,8 @@ def _pages(table: OneTable) -> Iterator[list[str]]:
 
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:
-    """Yield the partitions of both sides whose rows differ; a missing partition is a difference of its
-    own.
+    """Yield the partitions of both sides whose rows differ;
+    a missing partition is a difference of its own.
     """
     if isinstance(target, str):
         yield Difference("rows", "", f"{sum(each.count for each in source.values()):,} rows", target)
@@ -169,8 +169,8 @@ def find_format(input_format: str | None) -> str:
 def summarize_rows(
     spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles]
 ) -> dict[str, RowSummary]:
-    """Return the visible rows of each partition, by name. Raises Unsupported for files that cannot be read
-    like this.
+    """Return the visible rows of each partition, by name.
+    Raises Unsupported for files that cannot be read like this.
     """
     summaries = dict.fromkeys(files, RowSummary())
     for name, each in files.items():
@@ -234,8 +234,8 @@ def _read_events(
 
 
 def _summarize(rows: DataFrame, place: Column, values: Sequence[Column]) -> list[tuple[str, int, int]]:
-    """Return count and sum of hashes by ``place``. Hashes skip nulls, so each value is accompanied by whether
-    it is one.
+    """Return count and sum of hashes by ``place``.
+    Hashes skip nulls, so each value is accompanied by whether it is one.
     """
     from pyspark.sql import functions as sql
 
@@ -250,16 +250,16 @@ def _column(rows: DataFrame, name: str) -> Column:
 
 
 def _lookup(names: Mapping[Location, str], place: Any) -> str:
-    """Return the partition of a location in Spark's spelling, which escapes special characters in some
-    versions.
+    """Return the partition of a location in Spark's spelling,
+    which escapes special characters in some versions.
     """
     location = parse_location(str(place))
     return names[location] if location in names else names[parse_location(unquote(str(place)))]
 
 
 def to_spark_type(hive_type: str) -> str:
-    """Return the type in Spark's spelling; texts of limited length are read as strings. Raises
-    Unsupported.
+    """Return the type in Spark's spelling;
+    texts of limited length are read as strings. Raises Unsupported.
     """
     if _UNREADABLE.search(hive_type):
         raise Unsupported("Spark cannot read the type", type=hive_type[:200])

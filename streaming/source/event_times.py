@@ -48,8 +48,8 @@ _OFFSET_MAX_S: Final = 18 * 3_600
 
 
 def event_seconds(text: Column, unit: EpochUnit) -> Column:
-    """Return a LONG column with the event time in seconds since 1970, read from the text of its key; NULL if
-    it is not a time.
+    """Return a LONG column with the event time in seconds since 1970,
+    read from the text of its key; NULL if it is not a time.
     """
     from pyspark.sql import functions as sql
 

@@ -56,8 +56,8 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
 
 
 def normalize_columns(raw: DataFrame, *, value: str = "value", arrival: str, part: str = "0") -> DataFrame:
-    """Return the four columns from a DataFrame of any origin; the arguments are SQL expressions over
-    ``raw``.
+    """Return the four columns from a DataFrame of any origin;
+    the arguments are SQL expressions over ``raw``.
     """
     return raw.selectExpr(
         f"coalesce(cast({value} as string), '') as value",
@@ -90,8 +90,8 @@ def reads_committed(source: KafkaSource) -> bool:
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for
-    other sources.
+    """Return the next offset of each partition from the line that Spark records for a Kafka source;
+    empty for other sources.
     """
     try:
         topics: Mapping[str, Any] = json.loads(offset_line)

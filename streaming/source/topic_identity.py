@@ -42,8 +42,8 @@ _UNRESOLVED: Final = "No resolvable bootstrap urls"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker describes it: its id, and the end offset of each partition, behind records of
-    open transactions too.
+    """A topic as the broker describes it:
+    its id, and the end offset of each partition, behind records of open transactions too.
     """
 
     name: str
@@ -74,8 +74,8 @@ class TopicGuard:
         self._metadata_s = metadata_s
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
-        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already
-        read.
+        """Return the topic. Raises TopicReplaced if its id changed,
+        or if it ends before the offsets already read.
 
         ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises
         Transient while records that were read belong to an open transaction, which can only happen if the
@@ -113,8 +113,8 @@ class TopicGuard:
         return topic
 
     def _describe(self, parts: Iterable[int]) -> Topic:
-        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read: ask again for
-        a while.
+        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read:
+        ask again for a while.
         """
         deadline = time.monotonic() + self._metadata_s
         while True:
@@ -125,8 +125,8 @@ class TopicGuard:
 
 
 class SparkTopicReader:
-    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source. Raises ConfigError if it
-    refuses them.
+    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source.
+    Raises ConfigError if it refuses them.
     """
 
     def __init__(self, spark: SparkSession, source: KafkaSource) -> None:

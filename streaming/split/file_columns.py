@@ -1,5 +1,5 @@
-"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as
-text in advance.
+"""Columns of a file: every slot in the table's order, under its name.
+Slots that become STRING are written as text in advance.
 
 Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are
 written by a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's.
@@ -70,8 +70,8 @@ def write_files(  # noqa: PLR0913 - a file has that many sides
     textual: frozenset[int] = frozenset(),
     by: Sequence[str] = (),
 ) -> None:
-    """Write the slots of split rows (``split_packed``) to ORC files, in a directory for each value of the
-    columns ``by``.
+    """Write the slots of split rows (``split_packed``) to ORC files,
+    in a directory for each value of the columns ``by``.
     """
     if textual or not is_available(rows.sparkSession):
         rows = rows.selectExpr(*unpack(layout), *by).selectExpr(*slot_columns(layout, textual), *by)

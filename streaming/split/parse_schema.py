@@ -51,8 +51,8 @@ class Parse:
 
     @property
     def doubt(self) -> str:
-        """The name of the field in which the reader leaves the row's text if something did not fit; no key
-        begins with it.
+        """The name of the field in which the reader leaves the row's text if something did not fit;
+        no key begins with it.
         """
         name, first_members = "_doubt", {key.members[0] for key in self.types}
         while name in first_members:
@@ -73,8 +73,8 @@ class Parse:
 
 
 def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
-    """Distribute the keys: the first parse takes the keys within no other key, each further parse the next
-    nesting level.
+    """Distribute the keys:
+    the first parse takes the keys within no other key, each further parse the next nesting level.
 
     There is always at least one parse, so that malformed rows are found even without keys.
     """

@@ -1,5 +1,5 @@
-"""Parses plain rows in one pass over their bytes, and writes slots to ORC files, at a fraction of the cost of
-Spark's own classes.
+"""Parses plain rows in one pass over their bytes,
+and writes slots to ORC files, at a fraction of the cost of Spark's own classes.
 
 Spark's ``from_json`` decodes a row into characters and compares them with all names and values.
 ``java/PlainRowParser`` reads the bytes, skips what was not requested, and returns the slots of the row, as
@@ -72,8 +72,8 @@ def is_available(spark: SparkSession) -> bool:
 
 
 def split_documents(text: str) -> str:
-    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text, for a session that has
-    the jar.
+    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text,
+    for a session that has the jar.
     """
     return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
@@ -124,8 +124,8 @@ def _schema(fields: Iterable[dict[str, object]]) -> str:
 
 
 def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
-    """Return the rows with each document in its own row if ``value`` may hold ``many``. Raises ConfigError if
-    the session cannot split them.
+    """Return the rows with each document in its own row if ``value`` may hold ``many``.
+    Raises ConfigError if the session cannot split them.
     """
     if documents is Documents.ONE:
         return rows

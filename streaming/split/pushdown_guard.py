@@ -48,8 +48,8 @@ class PushdownGuard:
         self._storage = storage
 
     def mark_directory(self, directory: str, slots: Collection[int]) -> None:
-        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises
-        FilesUnavailable.
+        """Replace every ORC file of ``directory`` by a marked copy,
+        before readers see the directory. Raises FilesUnavailable.
         """
         if not slots:
             return
@@ -61,8 +61,8 @@ class PushdownGuard:
                 self._storage.remove(source)
 
     def _build_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
-        """Return the length of the unchanged beginning, and the new end: footer, postscript, and the length
-        of the postscript.
+        """Return the length of the unchanged beginning, and the new end:
+        footer, postscript, and the length of the postscript.
         """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):
@@ -92,8 +92,8 @@ class PushdownGuard:
 
 
 def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
-    """Return ``content`` as chunks of a compressed ORC stream, each with the header of an uncompressed
-    chunk.
+    """Return ``content`` as chunks of a compressed ORC stream,
+    each with the header of an uncompressed chunk.
     """
     chunks = (content[at : at + chunk_bytes] for at in range(0, len(content), chunk_bytes))
     return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
@@ -101,8 +101,8 @@ def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
 
 @contextmanager
 def orc_errors(path: str) -> Iterator[None]:
-    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC
-    file.
+    """Raise FilesUnavailable if ORC's library cannot read the file,
+    and StateCorrupt if it is not an ORC file.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

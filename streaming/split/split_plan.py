@@ -1,5 +1,5 @@
-"""The SQL of one split: which parse provides which key, and the expression of each column by the rule of
-``splitter``.
+"""The SQL of one split: which parse provides which key,
+and the expression of each column by the rule of ``splitter``.
 
 Rows that are not plain are evaluated in steps, because each step uses the result of the one before several
 times. As steps of the query, they would copy all rows, plain ones included, and Spark would generate code for
@@ -48,8 +48,8 @@ _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
 class SplitPlan:
-    """The SQL that splits rows into the slots of a layout and into ``texts``, the texts of keys that need not
-    be in it.
+    """The SQL that splits rows into the slots of a layout and into ``texts``,
+    the texts of keys that need not be in it.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class SplitPlan:
 
     @property
     def plain_texts(self) -> dict[str, KeyPath | None]:
-        """The texts that the parser of plain rows returns, with their keys. The others have no key here and
-        are read from their slots.
+        """The texts that the parser of plain rows returns, with their keys.
+        The others have no key here and are read from their slots.
         """
         texts = {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
         return {TRAILING: None, **texts}
 
     def any_row(self) -> str:
-        """Return the STRUCT of any row, also of one that is not plain: whether it is malformed, the slots,
-        and the texts.
+        """Return the STRUCT of any row, also of one that is not plain:
+        whether it is malformed, the slots, and the texts.
         """
         reads = {
             f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
@@ -157,8 +157,8 @@ class SplitPlan:
         )
 
     def _has_one_document(self) -> str:
-        """Return the condition that there is nothing but separators behind the first document of a row that
-        is not malformed.
+        """Return the condition that there is nothing but separators
+        behind the first document of a row that is not malformed.
 
         Without Tideline's functions, the row must be the first element of an array: text behind the document
         breaks the array or comes before the element that follows. This costs a parse.
@@ -237,16 +237,16 @@ def build_struct(fields: Mapping[str, str]) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    """Return whether a condition holds. Unlike a chain of ORs, COALESCE is compiled in pieces and supports
-    hundreds of them.
+    """Return whether a condition holds. Unlike a chain of ORs,
+    COALESCE is compiled in pieces and supports hundreds of them.
     """
     pieces = [f"CASE WHEN {condition} THEN TRUE END" for condition in conditions]
     return f"coalesce({', '.join([*pieces, 'FALSE'])})"
 
 
 def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in ``text`` (SQL too) if the text is what JSON and a column of this type
-    write for it; otherwise NULL.
+    """Return, as SQL, the number in ``text`` (SQL too) if the text is
+    what JSON and a column of this type write for it; otherwise NULL.
 
     A DOUBLE also accepts integers.
     """

@@ -52,8 +52,8 @@ def split(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots
-    in the layout's order.
+    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN,
+    never NULL), ``texts`` and then all slots in the layout's order.
 
     ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of
     a key that need not be in the layout, for example the event time. Slots without a key are NULL columns.
@@ -97,16 +97,16 @@ def pack(layout: Layout) -> str:
 
 
 def replace_rescued(layout: Layout, text: str) -> str:
-    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL. Spark generates no code for it,
-    because few rows need it.
+    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL.
+    Spark generates no code for it, because few rows need it.
     """
     slots = {slot.name: f"{STEP}.{quote(slot.name)}" for slot in layout.slots}
     return f"element_at(transform(array({SLOTS}), {STEP} -> {build_struct(slots | {RESCUED: text})}), 1)"
 
 
 def row_counts() -> list[Column]:
-    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing``
-    and ``rescued``.
+    """Return the aggregates to observe while split rows are written:
+    ``rows``, ``malformed``, ``trailing`` and ``rescued``.
 
     ``rescued`` includes malformed rows and those with more text behind their document. Counts per column are
     in the footers of the written files.

@@ -1,5 +1,5 @@
-"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
-driver's disk without it.
+"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings;
+paths on the driver's disk without it.
 
 Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved.
 (``handlers.files`` copies between clusters without a JVM and has no moves.)
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 class HadoopStorage:
-    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` states whether a
-    move is one step.
+    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session;
+    ``renames`` states whether a move is one step.
     """
 
     def __init__(self, spark: SparkSession, *, renames: bool = True) -> None:
@@ -184,8 +184,8 @@ def _errors(path: str, *, report_missing: bool = False) -> Iterator[None]:
 
 
 class StorageByLocation:
-    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk, ``remote`` for all others and
-    for copies of data files.
+    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk,
+    ``remote`` for all others and for copies of data files.
 
     ``renames`` states whether a table's files are published by a rename; otherwise ``remote`` moves them
     wherever they are. ``local_paths`` states whether a path without a scheme is on the driver's disk, as
@@ -226,8 +226,8 @@ class StorageByLocation:
         storage.move(source, target)
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Copy a file with another end. Hadoop verifies the checksum of a local file and writes one for the
-        copy.
+        """Copy a file with another end.
+        Hadoop verifies the checksum of a local file and writes one for the copy.
         """
         self._remote.copy_with_tail(source, target, kept_bytes, tail)
 

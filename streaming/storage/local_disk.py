@@ -38,16 +38,16 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def local_path(path: str) -> Path | None:
-    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not
-    percent-encoded.
+    """Return the path on the disk; None for a URI of another file system.
+    Hadoop's paths are not percent-encoded.
     """
     match = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
     return None if match is None else Path(match[1])
 
 
 class LocalDisk:
-    """The ``Storage`` of absolute paths and ``file:`` URIs, except for copies of data files, whose checksums
-    are Hadoop's.
+    """The ``Storage`` of absolute paths and ``file:`` URIs,
+    except for copies of data files, whose checksums are Hadoop's.
     """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
@@ -77,8 +77,8 @@ class LocalDisk:
             hidden.replace(target)
 
     def create(self, path: str, text: str) -> bool:
-        """Write to a temporary name and link: the file appears with its content, and never replaces
-        another.
+        """Write to a temporary name and link:
+        the file appears with its content, and never replaces another.
         """
         target = _path(path)
         with _errors(path), _written(target, text) as hidden:
@@ -101,8 +101,8 @@ class LocalDisk:
             _path(directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Rename. If another file has the name already, another writer is at work, and AlreadyExists is
-        raised.
+        """Rename. If another file has the name already,
+        another writer is at work, and AlreadyExists is raised.
         """
         old, new = _path(source), _path(target)
         with _errors(source):
@@ -165,8 +165,8 @@ def _written(target: Path, text: str) -> Iterator[Path]:
 
 
 def _rename(old: Path, new: Path) -> None:
-    """Rename; between mounts, where that is impossible, copy to a hidden name first, so that the file appears
-    with its content.
+    """Rename; between mounts, where that is impossible,
+    copy to a hidden name first, so that the file appears with its content.
     """
     try:
         old.replace(new)

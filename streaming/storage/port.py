@@ -27,13 +27,13 @@ class StorageEntry:
 
 
 class Storage(Protocol):
-    """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file
-    has vanished.
+    """Paths are absolute paths or URIs.
+    Raises FilesUnavailable for temporary failures, FileLost if a file has vanished.
     """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
-        """Return the children sorted by name, without checksum files; none if the directory does not
-        exist.
+        """Return the children sorted by name, without checksum files;
+        none if the directory does not exist.
         """
 
     def read(self, path: str) -> str | None:
@@ -49,13 +49,13 @@ class Storage(Protocol):
         """Create a directory and its parents, on file systems that have directories."""
 
     def move(self, source: str, target: str) -> None:
-        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if
-        neither exists.
+        """Move the file ``source`` to ``target``;
+        do nothing if that was done before. Raises FileLost if neither exists.
         """
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. An existing target is
-        overwritten.
+        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``.
+        An existing target is overwritten.
         """
 
     def remove(self, path: str) -> None:

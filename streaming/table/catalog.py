@@ -38,8 +38,8 @@ class Catalog(Protocol):
         """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
-        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise
-        Conflict.
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``;
+        otherwise raise Conflict.
 
         With ``narrows``, the metastore's check of column types is off for this call.
         """
@@ -109,8 +109,8 @@ class HiveCatalog:
 
     @contextmanager
     def _without_type_check(self) -> Iterator[None]:
-        """Switch the check off for this connection; only that has an effect (reference: flat-tables-hive4.md
-        §2).
+        """Switch the check off for this connection;
+        only that has an effect (reference: flat-tables-hive4.md §2).
         """
         before = self._metastore.config_value(TYPE_CHECK, "true")
         # SLF001: the client has no method for the one call
@@ -127,8 +127,8 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return the partitions that exist. A few are requested one by one, which Hive 4.2 answers eight
-        times faster for wide tables.
+        """Return the partitions that exist. A few are requested one by one,
+        which Hive 4.2 answers eight times faster for wide tables.
         """
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
@@ -152,8 +152,8 @@ class HiveCatalog:
         )
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete statistics column by column: altering a partition keeps them, and no call deletes them
-        all.
+        """Delete statistics column by column:
+        altering a partition keeps them, and no call deletes them all.
         """
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]

@@ -59,8 +59,8 @@ class CompatibilityView:
         self._name = name
 
     def old_names(self) -> dict[str, OldName]:
-        """Return the mapping of the stored view, empty without a view. Raises InvalidRequest if another table
-        has its name.
+        """Return the mapping of the stored view, empty without a view.
+        Raises InvalidRequest if another table has its name.
         """
         stored = self._stored()
         if stored is None:
@@ -73,14 +73,14 @@ class CompatibilityView:
         }
 
     def refresh(self, state: TableState) -> bool:
-        """Update the view to ``state``, with its own old names and those that follow from ``state``; return
-        whether it changed.
+        """Update the view to ``state``, with its own old names and those that follow from ``state``;
+        return whether it changed.
         """
         return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
-        """Write the view for ``state`` and ``old_names``, which replace its previous old names; return
-        whether it changed.
+        """Write the view for ``state`` and ``old_names``,
+        which replace its previous old names; return whether it changed.
 
         Old names that hold a key again, and those whose column no longer exists, are left out.
         """
@@ -187,8 +187,8 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 
 
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
-    """Return the old names that follow from ``layout``: empty slots whose key is within the key of a live
-    slot.
+    """Return the old names that follow from ``layout``:
+    empty slots whose key is within the key of a live slot.
     """
     live = layout.by_key
     names = {}
@@ -235,8 +235,8 @@ def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dic
 
 
 def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
-    """Return the view's columns: the table's columns, its partition columns, then old names that are no
-    longer columns.
+    """Return the view's columns: the table's columns,
+    its partition columns, then old names that are no longer columns.
 
     Raises BadInput for an old name that is not a valid column name.
     """

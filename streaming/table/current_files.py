@@ -108,8 +108,8 @@ class CurrentTableFile:
         self._written = ""
 
     def write(self, state: TableState) -> None:
-        """Describe the table with its present partitions, unless this process has written the same before.
-        The caller holds the lease.
+        """Describe the table with its present partitions,
+        unless this process has written the same before. The caller holds the lease.
         """
         text = CurrentTable.of(state, self._table.partitions()).text
         if text != self._written:

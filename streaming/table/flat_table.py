@@ -1,5 +1,5 @@
-"""A flat table as ``streaming`` sees it: its state, its hours and the operations on them, and how the
-metastore stores both.
+"""A flat table as ``streaming`` sees it:
+its state, its hours and the operations on them, and how the metastore stores both.
 
 A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns,
 parameters) changes by compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has
@@ -73,8 +73,8 @@ class FlatTable(Protocol):
         """``database.table``."""
 
     def read(self) -> TableState:
-        """Return the current state. Raises InvalidRequest if the table is not a flat table written by
-        Tideline.
+        """Return the current state.
+        Raises InvalidRequest if the table is not a flat table written by Tideline.
         """
 
     def create(
@@ -85,8 +85,8 @@ class FlatTable(Protocol):
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does
-        not exist.
+        """Create the table as an external ORC table.
+        Raises AlreadyExists, or NotFound if the database does not exist.
         """
 
     def alter(
@@ -114,8 +114,8 @@ class FlatTable(Protocol):
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return the existing partitions of ``hours`` (None: all) in order. Raises Inconsistent if two share
-        a location.
+        """Return the existing partitions of ``hours`` (None:
+        all) in order. Raises Inconsistent if two share a location.
 
         Columns may be missing unless ``with_columns`` is set: with them, 100 partitions of 1,500 columns take
         a second.
@@ -124,8 +124,8 @@ class FlatTable(Protocol):
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Return the hour's partition; add it with directory ``v<version>`` and the table's current columns
-        if it is missing.
+        """Return the hour's partition;
+        add it with directory ``v<version>`` and the table's current columns if it is missing.
 
         The metastore counts the files that are there at that moment. ``set_hour_parameters`` removes that
         count later.
@@ -155,8 +155,8 @@ _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
 def parse_table(table: Table) -> TableState:
-    """Return the state that a metastore table stores. Raises FlatTableAltered or InvalidRequest if Tideline
-    did not write it so.
+    """Return the state that a metastore table stores.
+    Raises FlatTableAltered or InvalidRequest if Tideline did not write it so.
     """
     parameters = rename_former(table.parameters or {})
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
@@ -170,8 +170,8 @@ def parse_table(table: Table) -> TableState:
 
 
 def parse_partition(state: TableState, partition: Partition) -> HourPartition:
-    """Return the hour that a metastore partition stores. Raises BadPartitionValue if its values do not name
-    an hour.
+    """Return the hour that a metastore partition stores.
+    Raises BadPartitionValue if its values do not name an hour.
     """
     return HourPartition(
         hour=state.columns.hour(partition.values),
@@ -183,8 +183,8 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or
-    comment.
+    """Return the metastore columns of ``layout``.
+    Raises BadInput or LimitExceeded for an invalid name or comment.
     """
     listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)

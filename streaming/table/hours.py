@@ -93,8 +93,8 @@ class HourColumns:
 
     @classmethod
     def from_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
-        """Return the columns of a stored table from its keys (name and type) and its parameter. Raises
-        InvalidRequest.
+        """Return the columns of a stored table from its keys (name and type) and its parameter.
+        Raises InvalidRequest.
         """
         try:
             listed = json.loads(patterns)

@@ -96,8 +96,8 @@ class WriterLease:
         return self._table.alter(state, parameters={WRITER: new.text})
 
     def check(self, state: TableState) -> None:
-        """Raise StateLocked unless this writer holds the lease in ``state`` for at least another
-        ``SKEW_S``.
+        """Raise StateLocked unless this writer holds the
+        lease in ``state`` for at least another ``SKEW_S``.
         """
         record = LeaseRecord.parse(state.parameters.get(WRITER))
         if record is None or record.holder != self._holder or self._clock() > record.until_s - SKEW_S:

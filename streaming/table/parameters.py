@@ -1,5 +1,5 @@
-"""Parameters that Tideline keeps on a flat table and its partitions, and the limits of names and texts in a
-metastore.
+"""Parameters that Tideline keeps on a flat table and its partitions,
+and the limits of names and texts in a metastore.
 
 The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a
 column of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md
@@ -91,8 +91,8 @@ COMMENT_CHARS_MAX: Final = 256
 
 
 def check_parameters(parameters: Mapping[str, str | None]) -> None:
-    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too
-    long.
+    """Raise InvalidRequest for a key without Tideline's prefix,
+    LimitExceeded for a key or value that is too long.
     """
     for key, value in parameters.items():
         if not key.startswith(PREFIX):
@@ -131,8 +131,8 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
 
 
 def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the
-    schema.
+    """Return ``old`` with ``changes`` (None removes one),
+    without statistics and without Spark's copy of the schema.
 
     Parameters of earlier builds get their present names.
     """

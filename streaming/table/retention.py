@@ -67,8 +67,8 @@ class Expiry:
 def find_expired(
     hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules
 ) -> Expiry:
-    """Return which of ``hours`` to drop; ``sealed`` are the hours whose files are complete, ``now_s`` is this
-    machine's clock.
+    """Return which of ``hours`` to drop;
+    ``sealed`` are the hours whose files are complete, ``now_s`` is this machine's clock.
     """
     if rules.keep_s <= 0:
         return Expiry()
@@ -132,8 +132,8 @@ class Deletions:
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
-        """Note a directory; the first note of a directory counts. Raises UnsafePath if it is not below the
-        table.
+        """Note a directory; the first note of a directory counts.
+        Raises UnsafePath if it is not below the table.
         """
         if location == self._root or not self._root.contains(location):
             raise UnsafePath(
@@ -152,8 +152,8 @@ class Deletions:
         return sorted(notes, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
-        """Delete directories that are due and unused; the others stay noted. Safe to repeat and to
-        interrupt.
+        """Delete directories that are due and unused;
+        the others stay noted. Safe to repeat and to interrupt.
         """
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]

@@ -136,8 +136,8 @@ class SparkCatalog:
         self._refresh(db, table)
 
     def _open_client(self, *, checks_types: bool = True) -> Any:
-        """Return a client. Each has a metastore of its own in the JVM, which checks changes of column types
-        or does not.
+        """Return a client. Each has a metastore of its own in the JVM,
+        which checks changes of column types or does not.
         """
         hive = self._jvm.org.apache.hadoop.hive
         with _errors("connect"):
@@ -147,8 +147,8 @@ class SparkCatalog:
             return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
-        """Drop what this session cached of the table. ``refreshTable`` would open Spark's own client of the
-        metastore first.
+        """Drop what this session cached of the table.
+        ``refreshTable`` would open Spark's own client of the metastore first.
         """
         spark = self._jvm.org.apache.spark.sql.catalyst
         self._sessions_catalog.invalidateCachedTable(

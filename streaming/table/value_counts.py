@@ -73,8 +73,8 @@ def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
 def format_nonnull(
     layout_version: int, counts: Sequence[int], files: Iterable[StorageEntry]
 ) -> dict[str, str]:
-    """Return the partition parameters that state: ``files`` hold ``counts`` values per slot, at this version
-    of the layout.
+    """Return the partition parameters that state:
+    ``files`` hold ``counts`` values per slot, at this version of the layout.
     """
     digits = "".join(_BIT_DIGITS[min(count.bit_length(), len(_BIT_DIGITS) - 1)] for count in counts)
     text = f"{layout_version}.{digest_files(files)}.{digits}"

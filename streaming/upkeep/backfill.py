@@ -1,5 +1,5 @@
-"""Backfill: past hours are split again from the raw table, so that keys requested since then have their
-values there too.
+"""Backfill: past hours are split again from the raw table,
+so that keys requested since then have their values there too.
 
 The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
 hour are read from it, split with all current columns, and replace the hour like any rewriting. No rows may be
@@ -130,8 +130,8 @@ def _backfill_matched(  # noqa: PLR0913, PLR0917 - as many as a scan needs
     match: Match,
     note: Callable[[BackfillResult], None],
 ) -> list[HourPartition]:
-    """Fill one key in the hours of the group whose events the other key identifies; return the other
-    hours.
+    """Fill one key in the hours of the group whose events the other key identifies;
+    return the other hours.
     """
     unmatched = []
     with _staged(rewriter, state, match.layout, raw, group) as directory:
@@ -210,8 +210,8 @@ class Match:
 
 
 def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
-    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot
-    identify events.
+    """Return the columns of both keys.
+    Raises NotFound if one has none, and InvalidRequest if ``by`` cannot identify events.
     """
     slots = state.layout.by_key
     if missing := [each.text for each in (key, by) if each not in slots]:
@@ -232,8 +232,8 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
 def match_rows(
     rewriter: Rewriter, state: TableState, partition: HourPartition, staged: Sequence[str], match: Match
 ) -> DataFrame | None:
-    """Return the rows of the hour with the values of the key, or None if the other key does not identify all
-    events.
+    """Return the rows of the hour with the values of the key,
+    or None if the other key does not identify all events.
     """
     files = rewriter.sampler.list_files(str(partition.location))
     if not staged or not files:

@@ -1,5 +1,5 @@
-"""Maintenance between two batches: change types of columns, seal hours, drop old hours and delete replaced
-directories.
+"""Maintenance between two batches: change types of columns,
+seal hours, drop old hours and delete replaced directories.
 
 An hour is sealed (compacted) when no more of its rows are expected: when the watermark is ``lateness_s`` past
 its end and past the last arrival of a row.

@@ -69,8 +69,8 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     group: Sequence[HourPartition],
     directory: str,
 ) -> None:
-    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``), in one scan
-    of the raw table.
+    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``),
+    in one scan of the raw table.
     """
     from pyspark.sql import functions
 
@@ -101,8 +101,8 @@ def _is_partitioned(raw: DataFrame, state: TableState) -> bool:
 
 
 def _arrival_condition(settings: FlatSettings, state: TableState, group: Sequence[HourPartition]) -> str:
-    """Return the condition for partitions that may hold events of these hours: by arrival, up to the
-    permitted delay.
+    """Return the condition for partitions that may hold events of these hours:
+    by arrival, up to the permitted delay.
     """
     before_s = settings.event_time.future_s // HOUR_S * HOUR_S + HOUR_S
     after_s = settings.event_time.grace_s + 2 * HOUR_S

@@ -1,5 +1,5 @@
-"""The daemon, both metastores and the broker are killed at every step of a bootstrap and of later loads; all
-tables end equal.
+"""The daemon, both metastores and the broker are killed at every step of a bootstrap and of later loads;
+all tables end equal.
 
 The steps are the failpoints in the code of loads, so a new one is covered without a change here. A thread of
 the daemon waits at each step while the component is killed, and continues without it; then the component is

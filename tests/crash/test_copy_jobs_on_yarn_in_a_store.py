@@ -1,5 +1,5 @@
-"""A copy job within an object store whose executors are containers of YARN; one of them is killed while it
-copies.
+"""A copy job within an object store whose executors are containers of YARN;
+one of them is killed while it copies.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
 """

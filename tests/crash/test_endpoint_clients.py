@@ -1,5 +1,5 @@
-"""A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed, between their
-statements and within them.
+"""A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed,
+between their statements and within them.
 
 Both clients connect again and repeat the call, so every statement must succeed, take effect once, and give
 the answer that the metastore itself gives, with answers from the index and without an index. Statements that

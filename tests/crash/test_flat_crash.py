@@ -1,5 +1,5 @@
-"""The driver of a flat table is killed at every step of a batch, a seal, a promotion, a narrowing and the
-reuse of a slot.
+"""The driver of a flat table is killed at every step of a batch,
+a seal, a promotion, a narrowing and the reuse of a slot.
 
 Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the
 next step. After every death a naive reader and Hive's own look at the table: no row twice, none of a finished

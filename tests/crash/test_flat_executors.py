@@ -1,5 +1,5 @@
-"""A flat table with executors in separate processes: a Spark cluster on one machine, run by the product's own
-command.
+"""A flat table with executors in separate processes:
+a Spark cluster on one machine, run by the product's own command.
 
 Nothing of this works in the driver itself any more: tasks read the topic, split and write in other JVMs,
 which have neither Python nor Spark's Kafka source of their own. One of them is killed in the middle of a

@@ -1,5 +1,5 @@
-"""A flat table in an object store while daemon, driver, JVM and executors are killed; its source is a topic
-or a directory of the store.
+"""A flat table in an object store while daemon, driver, JVM and executors are killed;
+its source is a topic or a directory of the store.
 
 ``make s3`` runs these tests with a store; without one they are skipped.
 """

@@ -1,5 +1,5 @@
-"""The crash matrix of replay with both clusters in an object store: the test of ``test_replay_crash``, with
-other clusters.
+"""The crash matrix of replay with both clusters in an object store:
+the test of ``test_replay_crash``, with other clusters.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
 """

@@ -1,5 +1,5 @@
-"""Every crash point of the SQLite store: killed at each system call that changes the state file, it recovers
-whole.
+"""Every crash point of the SQLite store:
+killed at each system call that changes the state file, it recovers whole.
 
 ``strace`` kills the program at the K-th call of one kind, for K = 1, 2, … until a run gets through. After
 each kill the file is opened as the daemon would, must hold exactly the state of one step, not older than what

@@ -1,5 +1,5 @@
-"""A target for coverage-guided fuzzing: filters and keys of the partition index. Run by ``make fuzz`` and
-test_partitions.
+"""A target for coverage-guided fuzzing: filters and keys of the partition index.
+Run by ``make fuzz`` and test_partitions.
 
 The first byte of an input selects the meaning of the rest: the text of a filter, or a field of a key. A
 filter may only be refused with BadFilter or LimitExceeded; a planned filter must have the same answer as a

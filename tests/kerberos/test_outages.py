@@ -1,5 +1,5 @@
-"""What can go wrong with Kerberos while a daemon follows: it reports a failed login, and goes on by itself
-once the cause is gone.
+"""What can go wrong with Kerberos while a daemon follows:
+it reports a failed login, and goes on by itself once the cause is gone.
 
 The daemon's tickets are valid for two seconds. An endpoint without an index stands between the daemon and
 each metastore; it is killed and started again in each outage, so that the daemon must log in again.

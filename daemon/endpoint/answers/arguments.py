@@ -87,8 +87,8 @@ class Arguments:
 
 
 def positional(*roles: Role) -> Shape:
-    """Return the form of a call with these arguments; all of them must be sent, except a filter, a user and
-    groups.
+    """Return the form of a call with these arguments;
+    all of them must be sent, except a filter, a user and groups.
     """
     optional = {Role.FILTER, Role.USER, Role.IGNORED}
     return Shape(dict(enumerate(roles, 1)), is_request=False, required=frozenset(roles) - optional)

@@ -73,8 +73,8 @@ def _conditions(node: Node) -> Iterator[_Condition]:
 
 
 def _falls_back(conditions: Iterable[_Condition], columns: dict[str, PartitionColumn]) -> bool:
-    """Whether Hive 2 and 3 evaluate the whole filter with JDO, because of LIKE, which then refuses typed
-    columns.
+    """Whether Hive 2 and 3 evaluate the whole filter with JDO,
+    because of LIKE, which then refuses typed columns.
     """
     has_like = any(one.operator is Operator.LIKE for one in conditions)
     return has_like and any(not columns[one.column].type.is_text for one in conditions)
@@ -94,8 +94,8 @@ def _is_doubtful(condition: _Condition, columns: dict[str, PartitionColumn], def
 
 
 def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> bool:
-    """Whether a text column of a filter contains the default partition, which expressions compare as NULL or
-    as text.
+    """Whether a text column of a filter contains the default partition,
+    which expressions compare as NULL or as text.
     """
     names = {one.column for one in _conditions(node)}
     schema = table.key_schema
@@ -107,8 +107,8 @@ def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> 
 
 
 def has_padded_text(index: PartitionIndex, table: IndexedTable, node: Node | None) -> bool:
-    """Whether a column has a text of the filter with trailing blanks as well, which some databases take for
-    the same.
+    """Whether a column has a text of the filter with trailing blanks as well,
+    which some databases take for the same.
     """
     columns = table.key_schema.columns
     numbers = {column.name: number for number, column in enumerate(columns) if column.type.is_text}

@@ -49,8 +49,8 @@ class AnswerObserver(Protocol):
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
     ) -> None:
-        """A call was answered from ``view``, which is no longer open; ``is_repeated``: with the bytes of an
-        earlier answer.
+        """A call was answered from ``view``, which is no longer open;
+        ``is_repeated``: with the bytes of an earlier answer.
         """
 
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
@@ -223,8 +223,8 @@ def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str)
 
 
 def _is_translated(view: TableView, capabilities: Sequence[str]) -> bool:
-    """Whether a metastore of Hive 4 changes partitions for a client with these capabilities: it hides buckets
-    from some.
+    """Whether a metastore of Hive 4 changes partitions for a client with these capabilities:
+    it hides buckets from some.
     """
     dictionary = view.snapshot.payloads.dictionary(bytes.fromhex(view.record.dictionary))
     return BUCKETS.isdisjoint(capabilities) and dictionary.is_bucketed

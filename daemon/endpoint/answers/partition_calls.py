@@ -1,5 +1,5 @@
-"""The partition calls that the index answers: the arguments of each, how it finds partitions, and the form of
-its answer.
+"""The partition calls that the index answers:
+the arguments of each, how it finds partitions, and the form of its answer.
 
 =============================== ==============================================
 form of an answer               calls

@@ -78,8 +78,8 @@ def ask_version(metastore: Metastore) -> HiveVersion | None:
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
-    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do
-    not filter.
+    """Whether the server filters answers by user, or has another default catalog.
+    Servers before Hive 4 do not filter.
     """
     if not is_hive_4:
         return False
@@ -92,8 +92,8 @@ def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
 
 
 def _has_call(metastore: Metastore, call: str) -> bool:
-    """Whether a server knows a call without arguments. Hive 2.3 and 3.1 report the same version, and differ
-    in their calls.
+    """Whether a server knows a call without arguments.
+    Hive 2.3 and 3.1 report the same version, and differ in their calls.
     """
     return 0 in read_fields(metastore.exchange(Message(Header(call, CALL, 0), write_struct([]))).body)
 

@@ -1,5 +1,5 @@
-"""The port between the partition calls and the index: one snapshot of a table, or the reason to forward the
-call.
+"""The port between the partition calls and the index:
+one snapshot of a table, or the reason to forward the call.
 
 The implementation of ``TableAccess`` decides where the index is and when it is fresh enough. The partition
 calls decide what a call means and whether the index can answer it. An answer uses one ``TableView`` from its
@@ -85,8 +85,8 @@ class TableRequest(Protocol):
     """One request, from its arrival on; for one thread."""
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``, named as the client named it, and
-        the view, which has ended.
+        """Return what ``make`` makes of a table of the catalog ``hive``,
+        named as the client named it, and the view, which has ended.
 
         The view has applied at least the source's newest event id as of the request's arrival, unless the
         configuration permits less, and its table is followed. ``make`` may be called twice: what it made of a
@@ -99,6 +99,6 @@ class TableAccess(Protocol):
     """Reads tables of one metastore's index; thread-safe."""
 
     def arrive(self, *, is_likely: bool = False) -> TableRequest:
-        """Begin a request, which has arrived now. ``is_likely``: it will probably be read from the index, so
-        prepare for this.
+        """Begin a request, which has arrived now. ``is_likely``:
+        it will probably be read from the index, so prepare for this.
         """

@@ -1,5 +1,5 @@
-"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, their
-verification and counts.
+"""Assembles the answers of one source's endpoint:
+the index in the catalog's state file, its freshness, their verification and counts.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class SourceAnswers:
         return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
     def list_differing(self) -> Sequence[AnswerDifference]:
-        """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are
-        forgotten.
+        """Return the tables whose answers differ;
+        those that were loaded again or dropped meanwhile are forgotten.
         """
         for each in self._differing.all():
             try:
@@ -165,8 +165,8 @@ class _CallCounters:
 
 
 class CallObserver:
-    """Receives the outcome of every partition call (``index_answers.AnswerObserver``); thread-safe, never
-    raises.
+    """Receives the outcome of every partition call (``index_answers.AnswerObserver``);
+    thread-safe, never raises.
     """
 
     def __init__(

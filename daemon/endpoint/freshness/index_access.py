@@ -58,8 +58,8 @@ class IndexRequest:
         return self._pending
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be
-        forwarded.
+        """Return what ``make`` makes of a table of the catalog ``hive``,
+        or why the call must be forwarded.
         """
         return self._access.read(self, f"{db}.{table}".lower(), make)
 
@@ -199,8 +199,8 @@ class PositionWatch:
         self._is_watched = False
 
     def wait(self, event_id: int, timeout_s: float) -> bool:
-        """Wait until the position has reached ``event_id``; return False after the time-out. Raises the
-        errors of reading.
+        """Wait until the position has reached ``event_id``;
+        return False after the time-out. Raises the errors of reading.
         """
         end_s = self._clock() + timeout_s
         with self._changed:
@@ -215,8 +215,8 @@ class PositionWatch:
         return True
 
     def _watch(self, end_s: float) -> None:
-        """Read until the position changes or the time ends; called with the lock, which is released
-        meanwhile.
+        """Read until the position changes or the time ends;
+        called with the lock, which is released meanwhile.
         """
         before, self._is_watched = self._position, True
         self._changed.release()

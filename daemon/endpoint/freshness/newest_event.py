@@ -54,8 +54,8 @@ class Freshness:
         return self.age_max_s is not None
 
     def accepts(self, observation: Observation | None, arrived_s: float) -> bool:
-        """Whether a request that arrived then may rely on this observation; otherwise the source must be
-        queried again.
+        """Whether a request that arrived then may rely on this observation;
+        otherwise the source must be queried again.
         """
         if self.age_max_s is None:
             return True
@@ -84,8 +84,8 @@ class Patience:
 
 
 class EventQuery(Protocol):
-    """A query for the newest event id; one call at a time, from any thread, and ``send`` and ``receive``
-    alternate.
+    """A query for the newest event id;
+    one call at a time, from any thread, and ``send`` and ``receive`` alternate.
     """
 
     def send(self) -> None:
@@ -136,8 +136,8 @@ class NewestEvent:
         return -1 if last is None else last.event_id
 
     def begin(self, freshness: Freshness, arrived_s: float) -> Pending:
-        """Return an observation that a request which arrived then may rely on; sends a query if that is
-        needed and none is under way.
+        """Return an observation that a request which arrived then may rely on;
+        sends a query if that is needed and none is under way.
         """
         with self._changed:
             last = self._last

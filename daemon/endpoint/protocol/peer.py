@@ -46,8 +46,8 @@ class Disconnected(EOFError):
 
 
 class Peer:
-    """A connected socket with what was received and not read yet. Used by one thread; ``shut_down`` may be
-    called by another.
+    """A connected socket with what was received and not read yet.
+    Used by one thread; ``shut_down`` may be called by another.
     """
 
     def __init__(self, handle: socket.socket) -> None:
@@ -67,8 +67,8 @@ class Peer:
         self._secure(context, timeout_s, server_side=True)
 
     def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:
-        """Perform the handshake as a client of ``host``; raise OSError, including if the certificate is not
-        accepted.
+        """Perform the handshake as a client of ``host``;
+        raise OSError, including if the certificate is not accepted.
         """
         self._secure(context, timeout_s, server_hostname=host)
 
@@ -99,8 +99,8 @@ class Peer:
         return chunk
 
     def receive_now(self) -> bytes:
-        """Return what has arrived; nothing if it was only a message of TLS itself. Raises Disconnected at the
-        end.
+        """Return what has arrived; nothing if it was only a message of TLS itself.
+        Raises Disconnected at the end.
         """
         try:
             if isinstance(self.handle, ssl.SSLSocket):
@@ -115,8 +115,8 @@ class Peer:
         return chunk
 
     def send(self, data: bytes, timeout_s: float, start: bytes = b"") -> None:
-        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if a piece was not accepted in
-        time.
+        """Send ``start`` and all of ``data``;
+        raise OSError, TimeoutError if a piece was not accepted in time.
         """
         if len(data) <= COPIED_BYTES:
             start, data = b"", start + data
@@ -187,8 +187,8 @@ def server_context(
 
 
 def client_context(ca: Path | None, *, enabled: bool) -> ssl.SSLContext | None:
-    """Return how the metastore is connected to: its certificate must be signed by ``ca``, or by an authority
-    of the system.
+    """Return how the metastore is connected to:
+    its certificate must be signed by ``ca``, or by an authority of the system.
 
     The host name in the certificate is always checked. None without TLS. Raises ConfigError.
     """

@@ -1,5 +1,5 @@
-"""SASL (Kerberos, delegation tokens, passwords): the client authenticates itself to the metastore, and the
-endpoint only passes it on.
+"""SASL (Kerberos, delegation tokens, passwords):
+the client authenticates itself to the metastore, and the endpoint only passes it on.
 
 The endpoint needs no credentials, cannot act for its clients, and the metastore sees the user it would see
 directly. A negotiation consists of messages with a status and a length; it ends when the server sends

@@ -59,8 +59,8 @@ class Transport(Enum):
 
 
 def detect_transport(start: bytes) -> Transport:
-    """Return the transport of a client from its first five bytes; raise BadInput if it speaks another
-    protocol.
+    """Return the transport of a client from its first five bytes;
+    raise BadInput if it speaks another protocol.
 
     A buffered message starts with a version, or with the length of a name and its first letter. A frame
     starts with its own length, and then with a version or the length of a name, whose first byte is 0.
@@ -118,8 +118,8 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return data if len(data) == size else self.cstringio_refill(data, size).read(size)
 
     def read_to_end(self) -> Header:
-        """Read the message to its end and return its header; raise BadInput, LimitExceeded, or what receiving
-        raises.
+        """Read the message to its end and return its header;
+        raise BadInput, LimitExceeded, or what receiving raises.
         """
         if self._transport is Transport.FRAMED:
             return self._read_frame()
@@ -176,8 +176,8 @@ def receive_request(peer: Peer, transport: Transport, *, bytes_max: int, complet
 
 
 def read_whole(data: bytes, transport: Transport, bytes_max: int) -> Message | None:
-    """Return the message that ``data`` is; None if it is not exactly one complete message. Most messages
-    arrive in one piece.
+    """Return the message that ``data`` is;
+    None if it is not exactly one complete message. Most messages arrive in one piece.
     """
     if len(data) > bytes_max:
         return None

@@ -1,5 +1,5 @@
-"""Thrift's binary protocol as bytes: message headers, and the fields of a struct without knowing its
-declaration.
+"""Thrift's binary protocol as bytes:
+message headers, and the fields of a struct without knowing its declaration.
 
 Values stay the bytes that were received. A table can thus be moved from one answer into another with every
 field, including fields that Tideline does not know.
@@ -43,8 +43,8 @@ _FIXED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a message. Strict headers begin with a version; old ones begin with the length of the
-    name.
+    """The header of a message. Strict headers begin with a version;
+    old ones begin with the length of the name.
     """
 
     name: str
@@ -82,8 +82,8 @@ class Message:
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the call has no answer. Some generated clients send ``shutdown`` of fb303 as an ordinary
-        call.
+        """Whether the call has no answer.
+        Some generated clients send ``shutdown`` of fb303 as an ordinary call.
         """
         return self.header.kind == TMessageType.ONEWAY or self.header.name == "shutdown"
 
@@ -217,8 +217,8 @@ resolve()
 
 
 def skip_struct(transport: Any) -> None:
-    """Read a struct to its end, in C if Thrift's extension is installed; raises ``MALFORMED``. Nesting is
-    limited.
+    """Read a struct to its end, in C if Thrift's extension is installed;
+    raises ``MALFORMED``. Nesting is limited.
     """
     _AnyStruct().read(_protocol(transport))
 
@@ -234,8 +234,8 @@ def is_struct(data: bytes) -> bool:
 
 
 def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> Message | None:
-    """Return the message that ``data`` is; None if it is not exactly one complete message with a strict
-    header.
+    """Return the message that ``data`` is;
+    None if it is not exactly one complete message with a strict header.
 
     ``is_body`` decides whether the bytes after the header are the body.
     """

@@ -1,5 +1,5 @@
-"""A first try (``tideline split try``): a flat table of a user's own files, made in one directory without
-configuration.
+"""A first try (``tideline split try``):
+a flat table of a user's own files, made in one directory without configuration.
 
 The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key
 log, the table with its catalog, the page, and a configuration with which the other commands continue. Nothing
@@ -65,8 +65,8 @@ class TrialOrder:
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
-    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for
-    files without events.
+    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here,
+    and BadInput for files without events.
     """
     commands = spark_commands()
     from streaming.driver.installation import require_installation

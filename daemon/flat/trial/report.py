@@ -1,5 +1,5 @@
-"""The outcome of a first try, and its text for a terminal: the columns, and what is not in the table, each
-with the reason.
+"""The outcome of a first try, and its text for a terminal:
+the columns, and what is not in the table, each with the reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a first try finds out from a sample of JSON lines: which key is the event time, and which keys are
-worth a column.
+"""What a first try finds out from a sample of JSON lines:
+which key is the event time, and which keys are worth a column.
 
 A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by
 its name if several keys have such values. Without queries, the most filled keys become columns, by the same
@@ -67,8 +67,8 @@ class TimeKey:
 
 
 def read_sample(files: Sequence[Path]) -> list[str]:
-    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON
-    object in each line.
+    """Return some lines of each file.
+    Raises BadInput for a file that is damaged or does not hold one JSON object in each line.
     """
     each_max = max(1, SAMPLE_LINES // max(1, len(files)))
     lines: list[str] = []
@@ -89,8 +89,8 @@ def read_sample(files: Sequence[Path]) -> list[str]:
 
 
 def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey:
-    """Return the key of the event time: ``named``, or the key whose values and name are most like a time.
-    Raises BadInput if none is.
+    """Return the key of the event time:
+    ``named``, or the key whose values and name are most like a time. Raises BadInput if none is.
     """
     rows = [document for line in lines if (document := _parse(line)) is not None]
     units_by_key: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
@@ -121,8 +121,8 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
 
 
 def separate_documents(lines: Sequence[str]) -> list[str]:
-    """Return the documents of the lines: several of a line that holds several objects, as the driver
-    separates them.
+    """Return the documents of the lines:
+    several of a line that holds several objects, as the driver separates them.
     """
     documents: list[str] = []
     for line in lines:

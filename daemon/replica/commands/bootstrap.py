@@ -61,8 +61,8 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source
-    has.
+    """Create the replica of POLICY, once, before the daemon follows it,
+    and load the tables that the source has.
 
     Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that
     are not loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps
@@ -140,8 +140,8 @@ def bootstrap_policy(
     reuses_files: bool = False,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
-    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in
-    ``begin_bootstrap``.
+    """Create the policy's replica, once, or continue an unfinished bootstrap;
+    ``reuses_files`` as in ``begin_bootstrap``.
 
     Raises ConfigError for an unknown name, and what the bootstrap raises.
     """
@@ -184,8 +184,8 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
-    """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes
-    nothing.
+    """Return what a bootstrap of the policy would load;
+    ``planned`` is called with each table. Changes nothing.
     """
     require_policy(config, name)
     settings = config.policy(name)

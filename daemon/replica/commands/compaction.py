@@ -40,8 +40,8 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     only_list: bool,
     as_json: bool,
 ) -> None:
-    """Queue compactions of TABLE on the target of POLICY; without TABLE, show the compactions of its
-    database.
+    """Queue compactions of TABLE on the target of POLICY;
+    without TABLE, show the compactions of its database.
 
     The target compacts independently of the source. Its workers do the work later, and readers see the same
     rows meanwhile. A partitioned table is compacted in all partitions, unless some are named.

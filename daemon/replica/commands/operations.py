@@ -81,8 +81,8 @@ def _ask(
 def prune(  # noqa: PLR0913 - click passes one argument for each option
     policy: str, tables: tuple[str, ...], config_path: Path | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Drop TABLES on the target that left POLICY because its patterns were changed; all of them if none is
-    named.
+    """Drop TABLES on the target that left POLICY because its patterns were changed;
+    all of them if none is named.
 
     The command shows what it would drop, and asks. Tables that the policy replicates, or that it never
     replicated, are refused. The data of managed tables is deleted, that of external tables is kept.

@@ -32,8 +32,8 @@ def ignore_job(status: JobStatus) -> None:
 def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
-    """Return the jobs of a policy, None if its settings have none; raise ConfigError where Spark is not
-    installed.
+    """Return the jobs of a policy, None if its settings have none;
+    raise ConfigError where Spark is not installed.
     """
     policy = config.policy(name)
     if policy.copy_jobs is None:
@@ -70,8 +70,8 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
 
 
 def require_cluster(master: str) -> None:
-    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster
-    does not answer.
+    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing,
+    and Transient if the cluster does not answer.
     """
     require_spark()
     from streaming.driver.installation import require_installation

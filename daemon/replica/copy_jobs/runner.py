@@ -1,5 +1,5 @@
-"""Runs copy jobs of one policy, one at a time: starts the driver as a child process, and collects the
-outcomes that it reports.
+"""Runs copy jobs of one policy, one at a time:
+starts the driver as a child process, and collects the outcomes that it reports.
 
 A driver that ends early is started again with the files that it did not report. It is given up after three
 starts in a row without a single finished file; the remaining files are then unavailable, and the caller tries
@@ -238,8 +238,8 @@ class _Job:
         return [number for number in range(len(self._copies)) if number not in self._outcomes][:FILES_MAX]
 
     def _run_driver(self, numbers: Sequence[int]) -> tuple[TidelineError | None, int]:
-        """Run a driver for the copies with these numbers; return why it ended early, and the number of failed
-        tasks.
+        """Run a driver for the copies with these numbers;
+        return why it ended early, and the number of failed tasks.
         """
         stopped: Mapping[str, Any] | None = None
         with Child(COMMAND) as child:

@@ -1,5 +1,5 @@
-"""``tideline external``: the directories of a policy's external tables, and where their files are on the
-target.
+"""``tideline external``:
+the directories of a policy's external tables, and where their files are on the target.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 def external(policy: str, path: Path | None, config_path: Path | None, *, as_json: bool) -> None:
-    """List the directories of the external tables of POLICY at the source and on the target, as of the last
-    cycle.
+    """List the directories of the external tables of POLICY at the source and on the target,
+    as of the last cycle.
 
     A table has one line, and one more for each directory of partitions outside of it. 'tideline status' shows
     the progress of the copies.

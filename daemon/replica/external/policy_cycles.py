@@ -1,5 +1,5 @@
-"""The cycles that copy the files of external tables, as the settings of policies say: built for one, and
-checked for all.
+"""The cycles that copy the files of external tables, as the settings of policies say:
+built for one, and checked for all.
 
 ``tideline config check --live`` warns about tables of Spark in a policy without cycles. Spark logs no event
 when it writes rows, so the replica of such a table would keep the rows of its load.

@@ -1,5 +1,5 @@
-"""The section ``external`` of the daemon's status: copies of the files of external tables, one row for each
-policy.
+"""The section ``external`` of the daemon's status:
+copies of the files of external tables, one row for each policy.
 """
 
 from __future__ import annotations

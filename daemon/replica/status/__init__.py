@@ -1,3 +1,3 @@
-"""Sections of the daemon's status about replicas: points, copies, loads, tables that left, and
-compactions.
+"""Sections of the daemon's status about replicas:
+points, copies, loads, tables that left, and compactions.
 """

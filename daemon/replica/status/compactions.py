@@ -1,5 +1,5 @@
-"""The section ``compactions`` of the daemon's status: what the target's compactor has to do for each policy,
-and what failed.
+"""The section ``compactions`` of the daemon's status:
+what the target's compactor has to do for each policy, and what failed.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         super().__init__(tuple[CompactionStatus, ...])
 
     def text(self, value: tuple[CompactionStatus, ...], now_s: float) -> str:
-        """Return the counts of each policy that has compactions, or whose target does not answer, and a row
-        for each listed one.
+        """Return the counts of each policy that has compactions,
+        or whose target does not answer, and a row for each listed one.
         """
         counts = [
             _count_row(each, now_s) for each in value if each.problem or any((each.counts or {}).values())

@@ -1,3 +1,3 @@
-"""Verification of replicas: the command ``tideline verify``, and the sampler that does the same
-continuously.
+"""Verification of replicas:
+the command ``tideline verify``, and the sampler that does the same continuously.
 """

@@ -45,8 +45,8 @@ def verify(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compare the replica of POLICY with its source, or only the named tables. Changes nothing without
-    --repair.
+    """Compare the replica of POLICY with its source, or only the named tables.
+    Changes nothing without --repair.
 
     Works beside a running daemon: a table that changes meanwhile is compared again after the replica has
     applied the change. The exit code is 0 if every table is equal, and 1 if a table differs or could not be

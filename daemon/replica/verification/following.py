@@ -1,5 +1,5 @@
-"""Reads for a verifier how far a replica is and which tables it does not follow: from the daemon, or from the
-state that it left.
+"""Reads for a verifier how far a replica is and which tables it does not follow:
+from the daemon, or from the state that it left.
 
 The daemon's own position is more recent than ``repl.last.id`` on the target, which follows within a second.
 Where the daemon runs on another machine, or none runs, the target's value counts.

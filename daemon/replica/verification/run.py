@@ -50,8 +50,8 @@ class Request:
 def run_verification(
     config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
 ) -> tuple[list[TableResult], list[str]]:
-    """Verify and repair as requested; return the outcome of each table, and the tables whose load was
-    requested.
+    """Verify and repair as requested;
+    return the outcome of each table, and the tables whose load was requested.
 
     ``show`` receives lines of progress.
     """
@@ -72,8 +72,8 @@ def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResul
 
 
 def _request_without_daemon(config: Config, policy: str, tables: Sequence[str]) -> None:
-    """Record the loads in the state that the daemon left; it performs them when it follows the policy
-    again.
+    """Record the loads in the state that the daemon left;
+    it performs them when it follows the policy again.
     """
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         raise NotFound(
@@ -115,8 +115,8 @@ class _Run:
         return results
 
     def _choose(self) -> list[str]:
-        """Return the tables to verify; raise NotFound for a named one that neither side has or the policy
-        does not cover.
+        """Return the tables to verify;
+        raise NotFound for a named one that neither side has or the policy does not cover.
         """
         names = self.verifier.table_names()
         if not self.request.tables:

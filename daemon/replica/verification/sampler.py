@@ -72,8 +72,8 @@ class Schedule:
         return self._round.popleft() if self._round else None
 
     def pause_s(self, tables: int) -> float:
-        """Return the pause between two tables with which this number of tables keeps to the share per
-        hour.
+        """Return the pause between two tables with which
+        this number of tables keeps to the share per hour.
         """
         return max(self._interval_s, _HOUR_S / (self._share * max(1, tables)))
 
@@ -145,8 +145,8 @@ class Sampler:
         return self._ledger.status()
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Verify one table after the other until a stop is requested; raise errors of the metastores and file
-        systems.
+        """Verify one table after the other until a stop is requested;
+        raise errors of the metastores and file systems.
         """
         pulse = Pulse()
         pulse.connect(heartbeat)

@@ -63,8 +63,8 @@ def read_lock(name: str, directory: Path = LOCKS) -> tuple[Jar, ...]:
 
 
 def parse_lock(text: str, name: str) -> tuple[Jar, ...]:
-    """Parse a lock; raise FetchFailed if a line is not ``group:artifact:version[:classifier] sha256`` or is
-    repeated.
+    """Parse a lock;
+    raise FetchFailed if a line is not ``group:artifact:version[:classifier] sha256`` or is repeated.
     """
     jars: dict[str, Jar] = {}
     for number, line in enumerate(text.splitlines(), 1):

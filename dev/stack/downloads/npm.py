@@ -61,8 +61,8 @@ def fetch_package(package: Package) -> Path:
 
 
 def find_registry() -> str:
-    """Return the root of an npm registry, without a trailing slash; raise Missing if the machine defines
-    none.
+    """Return the root of an npm registry, without a trailing slash;
+    raise Missing if the machine defines none.
     """
     root = (
         os.environ.get("npm_config_registry")  # noqa: SIM112 (npm's own spelling)

@@ -57,8 +57,8 @@ def hash_harness(hive: str = NEWEST) -> str:
 
 
 def build_harness(cache: Path | None = None, hive: str = NEWEST) -> Path:
-    """Return the jar of our classes for a version, compiled if it is not in the cache; all versions of Hive 4
-    have the same.
+    """Return the jar of our classes for a version, compiled if it is not in the cache;
+    all versions of Hive 4 have the same.
 
     Raises FetchFailed if the sources do not compile.
     """
@@ -78,8 +78,8 @@ def _compile_lock(hive: str) -> str:
 
 
 def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
-    """Return the script with the schema of a version for a "derby" or "postgres" database; that of Hive 3.1
-    is in its distribution.
+    """Return the script with the schema of a version for a "derby" or "postgres" database;
+    that of Hive 3.1 is in its distribution.
     """
     if hive != HIVE_3:
         return SCHEMA
@@ -98,8 +98,8 @@ def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
 
 
 def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
-    """Return the jars of a version in ``LOCKS``, preceded by the harness, which must not shadow any of their
-    classes.
+    """Return the jars of a version in ``LOCKS``,
+    preceded by the harness, which must not shadow any of their classes.
     """
     pinned = [jar for jar in read_hive_lock(hive) if jar.path.endswith(".jar")]
     jars = [build_harness(cache, hive), *locate_jars(pinned, cache)]
@@ -107,8 +107,8 @@ def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
 
 
 def build_listener_classes(hive: str, cache: Path | None = None) -> Path:
-    """Return a jar of the events and messages of the newest Hive that an older one lacks; its listener does
-    not load without them.
+    """Return a jar of the events and messages of the newest Hive that an older one lacks;
+    its listener does not load without them.
     """
     (own,), (newest,) = (
         [jar for jar in read_hive_lock(version) if _artifact(jar).endswith(":hive-exec")]
@@ -134,8 +134,8 @@ def _copy_missing(older: Path, newer: Path, built: Path) -> None:
 
 
 def read_hive_lock(hive: str) -> tuple[Jar, ...]:
-    """Return the jars of a version: those of the newest, of which the lock of an older Hive 4 replaces
-    some.
+    """Return the jars of a version:
+    those of the newest, of which the lock of an older Hive 4 replaces some.
     """
     if hive == HIVE_3:
         return read_lock(LOCKS[hive])

@@ -1,5 +1,5 @@
-"""Hive 4.2 with Kerberos: metastores that demand it of their clients, and SQL engines that log in with a
-ticket or a delegation token.
+"""Hive 4.2 with Kerberos: metastores that demand it of their clients,
+and SQL engines that log in with a ticket or a delegation token.
 
 All of them are Hive's own programs, in a realm of ``Kdc``. ::
 
@@ -125,8 +125,8 @@ class KerberizedEngine(SqlEngine):
 
 
 class KerberizedCluster(HiveCluster):
-    """A cluster whose SQL engine, if it is used, logs in with the token in ``token_file``; write it before
-    the engine starts.
+    """A cluster whose SQL engine, if it is used, logs in with the token in ``token_file``;
+    write it before the engine starts.
     """
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:

@@ -1,5 +1,5 @@
-"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client: one process each, with embedded
-Derby and without a SQL engine.
+"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client:
+one process each, with embedded Derby and without a SQL engine.
 
 Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both
 run on the Java that runs Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction

@@ -53,8 +53,8 @@ class HiveProcess(Component):
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
-        """Point to the configuration by environment variables; only Hive 3.1 also reads it from the class
-        path.
+        """Point to the configuration by environment variables;
+        only Hive 3.1 also reads it from the class path.
         """
         configured = [self.conf] if self.settings.hive == HIVE_3 else []
         jars = [*configured, *list_hive_jars(self.settings.hive), *self.settings.jars]
@@ -155,8 +155,8 @@ class Metastore(HiveProcess):
             transport.close()
 
     def _create_schema(self) -> None:
-        """Create the schema. A Derby database is created once per machine and then copied, which saves
-        seconds.
+        """Create the schema.
+        A Derby database is created once per machine and then copied, which saves seconds.
         """
         database = self.directory / "db"
         if self.database != Database.derby(database):

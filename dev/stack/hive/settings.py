@@ -159,8 +159,8 @@ def build_metastore_properties(
 
 
 def build_engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
-    """Return the settings of the SQL engine: MapReduce in its own process, polling every 50 ms instead of
-    Hive's second.
+    """Return the settings of the SQL engine:
+    MapReduce in its own process, polling every 50 ms instead of Hive's second.
     """
     return {
         **_shared(layout, settings),
@@ -252,8 +252,8 @@ def _compactor(settings: ClusterSettings) -> Properties:
 
 
 def _compaction_in_metastore(layout: Layout, settings: ClusterSettings) -> Properties:
-    """Return what the metastore of Hive 3.1 needs for compactions: its worker runs jobs, and is a client of
-    SQL.
+    """Return what the metastore of Hive 3.1 needs for compactions:
+    its worker runs jobs, and is a client of SQL.
     """
     return {
         "metastore.compactor.worker.threads": "1" if settings.compactor else "0",

@@ -137,8 +137,8 @@ class Session:
 
 
 def _build_failure(sql: str, message: str, code: int) -> SqlFailed:
-    """Take the error number from the message: the code of the driver is 40000 for everything that it cannot
-    compile.
+    """Take the error number from the message:
+    the code of the driver is 40000 for everything that it cannot compile.
     """
     precise = _ERROR_NUMBER.search(message)
     return SqlFailed(message, sql=sql, code=int(precise[1]) if precise else code)

@@ -68,14 +68,14 @@ class Component(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Create what must exist before the first start. Called before every start, so it must be
-        idempotent.
+        """Create what must exist before the first start.
+        Called before every start, so it must be idempotent.
         """
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The program and its arguments. One of them must contain the path of the directory, by which the
-        process is recognised.
+        """The program and its arguments.
+        One of them must contain the path of the directory, by which the process is recognised.
         """
 
     def environment(self) -> dict[str, str]:
@@ -151,8 +151,8 @@ class Component(ABC):
 
 
 def wait_until_ready(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
-    """Call ``check_ready`` until it succeeds; raise ComponentFailed if the component died or the time is
-    up.
+    """Call ``check_ready`` until it succeeds;
+    raise ComponentFailed if the component died or the time is up.
     """
     deadline = time.monotonic() + component.start_timeout_s
     while True:

@@ -83,8 +83,8 @@ def find_java() -> Path:
 
 
 def find_java_with(module: str, newest: int) -> Path:
-    """Return a Java of at most version ``newest`` that has ``module``, which the wheel may lack; raise
-    Missing without one.
+    """Return a Java of at most version ``newest`` that has ``module``,
+    which the wheel may lack; raise Missing without one.
     """
     for candidate in (_from_wheel(), _from_home(), _from_path()):
         if candidate is not None and 0 < _major_version(candidate) <= newest:
@@ -97,8 +97,8 @@ def find_java_with(module: str, newest: int) -> Path:
 
 
 def find_newer_java(oldest: int) -> Path:
-    """Return a Java of at least version ``oldest``, also one that is installed beside the system's own; raise
-    Missing without one.
+    """Return a Java of at least version ``oldest``,
+    also one that is installed beside the system's own; raise Missing without one.
     """
     beside = sorted(SYSTEM_JAVAS.glob("*/bin/java"))
     for candidate in (_from_wheel(), _from_home(), _from_path(), *beside):
@@ -108,8 +108,8 @@ def find_newer_java(oldest: int) -> Path:
 
 
 def wheel_exists() -> bool:
-    """Return whether the pinned wheel exists for this platform, so that installing the project provides Java
-    21.
+    """Return whether the pinned wheel exists for this platform,
+    so that installing the project provides Java 21.
     """
     return platform.machine() in {"x86_64", "aarch64"} and platform.libc_ver()[0] == "glibc"
 
@@ -147,8 +147,8 @@ def _major_version(program: Path) -> int:
 
 
 def extract_sasl_classes(directory: Path) -> Path:
-    """Return a directory for the class path of ``find_java()``; raise Missing if no suitable Java is
-    installed.
+    """Return a directory for the class path of ``find_java()``;
+    raise Missing if no suitable Java is installed.
     """
     complete = find_java_with(_SASL_MODULE, _NEWEST_FOR_HADOOP).resolve()
     if complete == find_java().resolve():

@@ -115,8 +115,8 @@ class HBaseGateway(_Process):
 
 
 class HBase(Started):
-    """Both processes, started one after the other and stopped with the ``with`` block or with the owning
-    process.
+    """Both processes,
+    started one after the other and stopped with the ``with`` block or with the owning process.
     """
 
     def __init__(self, directory: Path) -> None:

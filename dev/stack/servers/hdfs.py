@@ -99,8 +99,8 @@ class NameNode(HadoopProcess):
             raise ComponentFailed(f"formatting the NameNode failed. {self.log_tail()}")
 
     def live_data_nodes(self) -> int:
-        """Return how many DataNodes have registered; raise OSError or TimeoutError if the NameNode does not
-        answer.
+        """Return how many DataNodes have registered;
+        raise OSError or TimeoutError if the NameNode does not answer.
         """
         address = self.properties["dfs.namenode.http-address"]
         query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
@@ -115,8 +115,8 @@ class NameNode(HadoopProcess):
 
 
 class DataNode(HadoopProcess):
-    """A DataNode with addresses and a directory of its own; ready when the NameNode has registered ``number``
-    of them.
+    """A DataNode with addresses and a directory of its own;
+    ready when the NameNode has registered ``number`` of them.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class DataNode(HadoopProcess):
 
 
 class Hdfs(Started):
-    """All processes, started one after the other and stopped with the ``with`` block or with the owning
-    process.
+    """All processes,
+    started one after the other and stopped with the ``with`` block or with the owning process.
     """
 
     def __init__(
@@ -170,8 +170,8 @@ class Hdfs(Started):
             raise
 
     def administer(self, tool: str, *arguments: str) -> str:
-        """Run one of HDFS's command line programs and return its output; raise ComponentFailed with it if it
-        fails.
+        """Run one of HDFS's command line programs and return its output;
+        raise ComponentFailed with it if it fails.
         """
         return run_tool(self.name_node, tool, *arguments)
 
@@ -214,8 +214,8 @@ def _build_own_addresses(directory: Path) -> dict[str, str]:
 
 
 def run_tool(node: NameNode, tool: str, *arguments: str) -> str:
-    """Run one of HDFS's command line programs with the configuration of ``node``; raise ComponentFailed if it
-    fails.
+    """Run one of HDFS's command line programs with the configuration of ``node``;
+    raise ComponentFailed if it fails.
     """
     done = subprocess.run(
         [*node.command()[:-1], tool, *arguments],

@@ -103,8 +103,8 @@ class Kdc(Component):
         return self._keytabs[principal]
 
     def export(self, *principals: str) -> Path:
-        """Create principals and return a keytab with all of them; each has a new key, so its earlier keytabs
-        are invalid.
+        """Create principals and return a keytab with all of them;
+        each has a new key, so its earlier keytabs are invalid.
         """
         keytab = self.directory / f"{secrets.token_hex(4)}.keytab"
         for principal in principals:

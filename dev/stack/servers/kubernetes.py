@@ -1,5 +1,5 @@
-"""The API server of Kubernetes with its store, etcd, in one directory; without scheduler, controllers and
-kubelets.
+"""The API server of Kubernetes with its store, etcd, in one directory;
+without scheduler, controllers and kubelets.
 
 It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods.
 It serves the tests of flat tables whose executors are pods, and is not part of the default stack. ::
@@ -81,8 +81,8 @@ class Etcd(Component):
 
 
 class ApiServer(Component):
-    """The API server: TLS with a certificate of its own, tokens of service accounts, roles, and an audit log
-    of all requests.
+    """The API server: TLS with a certificate of its own,
+    tokens of service accounts, roles, and an audit log of all requests.
     """
 
     def __init__(self, directory: Path, etcd: Etcd) -> None:

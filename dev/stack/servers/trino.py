@@ -1,5 +1,5 @@
-"""Trino: one server with Hive catalogs, each at a metastore URI. Its archives, 540 MB, are fetched and
-unpacked on first use.
+"""Trino: one server with Hive catalogs, each at a metastore URI.
+Its archives, 540 MB, are fetched and unpacked on first use.
 
 It needs Java 24, which the pinned wheel is not: Hive's client of Hadoop stops working at that version.
 """
@@ -49,8 +49,8 @@ hive.non-managed-table-writes-enabled=true
 
 
 class Trino(Component):
-    """A coordinator that is its own worker. ``catalogs`` maps the names of Hive catalogs to the URIs of their
-    metastores.
+    """A coordinator that is its own worker.
+    ``catalogs`` maps the names of Hive catalogs to the URIs of their metastores.
     """
 
     start_timeout_s = 500.0  # 20 s on an idle machine
@@ -122,8 +122,8 @@ class Trino(Component):
                 raise TimeoutError("the server is starting")
 
     def run(self, catalog: str, statement: str) -> list[list[Any]]:
-        """Run a statement in a catalog and return its rows; raise ValueError with Trino's message if it
-        fails.
+        """Run a statement in a catalog and return its rows;
+        raise ValueError with Trino's message if it fails.
         """
         request = Request(  # noqa: S310 - this machine
             f"http://{HOST}:{self.port}/v1/statement",

@@ -1,5 +1,5 @@
-"""Waggle Dance, a proxy for the metastore's protocol written in Java: the rival of the endpoint's benchmark.
-Its jars are fetched on first use.
+"""Waggle Dance, a proxy for the metastore's protocol written in Java:
+the rival of the endpoint's benchmark. Its jars are fetched on first use.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ primary-meta-store:
 
 
 class WaggleDance(Component):
-    """A proxy in front of one metastore. ``latency`` is how long it waits for the metastore, in
-    milliseconds.
+    """A proxy in front of one metastore.
+    ``latency`` is how long it waits for the metastore, in milliseconds.
     """
 
     start_timeout_s = 240.0  # 15 s on an idle machine

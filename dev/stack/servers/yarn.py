@@ -1,5 +1,5 @@
-"""YARN in one directory: a ResourceManager and a NodeManager, one JVM each, of the Hadoop version that Spark
-contains.
+"""YARN in one directory: a ResourceManager and a NodeManager,
+one JVM each, of the Hadoop version that Spark contains.
 
 It serves the tests of flat tables and copy jobs whose executors are containers, and is not part of the
 default stack. ::

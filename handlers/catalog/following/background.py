@@ -24,8 +24,8 @@ T = TypeVar("T")
 STEP_WAIT_S: Final = 0.02
 """How long one step waits for an answer."""
 SWITCH_S: Final = 0.0005
-"""How long a thread computes before it lets others run, where an answer is decoded beside the catalog's
-thread.
+"""How long a thread computes before it lets others run,
+where an answer is decoded beside the catalog's thread.
 
 Every statement of the store gives up the turn, and gets it back only after this time: some forty of them in a
 batch of twenty events. With Python's 5 ms, the batch would wait until a million names are decoded.
@@ -36,8 +36,8 @@ class BackgroundCalls(Protocol):
     """Runs functions that call a metastore."""
 
     def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
-        """Run a function after those that were submitted before; it must not touch what the caller's thread
-        changes.
+        """Run a function after those that were submitted before;
+        it must not touch what the caller's thread changes.
         """
 
     def close(self) -> None:

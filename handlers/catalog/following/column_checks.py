@@ -1,5 +1,5 @@
-"""Decides whether columns that were appended to a table have reached its partitions, without reading all of
-them again.
+"""Decides whether columns that were appended to a table have reached its partitions,
+without reading all of them again.
 
 ``ALTER TABLE ADD COLUMNS`` changes every partition with ``CASCADE`` and none without it, and its event does
 not say which. So a few partitions are read. One that still has its former columns, although the statement
@@ -67,8 +67,8 @@ class ColumnCheck:
 
     @property
     def is_possible(self) -> bool:
-        """Whether a decision can still be made: all events were kept, and every change of columns appends
-        some.
+        """Whether a decision can still be made:
+        all events were kept, and every change of columns appends some.
         """
         events = self.reading.events
         return not self.reading.is_lost and all(
@@ -125,8 +125,8 @@ class ColumnChecks:
         return self._checks.get(name)
 
     def is_ready(self, name: str, applied: int) -> bool:
-        """Whether the load of a table, or its decision, can be made now that events up to ``applied`` were
-        applied.
+        """Whether the load of a table, or its decision,
+        can be made now that events up to ``applied`` were applied.
         """
         check = self._checks.get(name)
         return check is None or check.found is None or applied >= check.found.until or not check.is_possible
@@ -143,8 +143,8 @@ class ColumnChecks:
             self.end(name)
 
     def end_obsolete(self, states: TableStates) -> None:
-        """Forget the checks of tables that an event has dropped or renamed, or that are loaded for another
-        reason.
+        """Forget the checks of tables that an event has dropped or renamed,
+        or that are loaded for another reason.
         """
         waiting = states.waiting()
         for name in [name for name in self._checks if waiting.get(name) != COLUMNS]:

@@ -95,8 +95,8 @@ class EventBatch:
         missed: MissedEvents | None = None,
         checks: ColumnChecks | None = None,
     ) -> None:
-        """``missed`` keeps the events of tables that are being read, ``checks`` those of tables whose columns
-        were appended to.
+        """``missed`` keeps the events of tables that are being read,
+        ``checks`` those of tables whose columns were appended to.
         """
         self._txn = txn
         self._checks = checks
@@ -136,8 +136,8 @@ class EventBatch:
             self._observer.event_skipped(reason)
 
     def _request_doubtful(self, event_id: int) -> None:
-        """Request a load of every doubtful table now: a later event of the batch may rename it, and the load
-        moves along.
+        """Request a load of every doubtful table now:
+        a later event of the batch may rename it, and the load moves along.
         """
         for name in self._doubts:
             if self._states.get(name) is not None or self._states.is_waiting(name):
@@ -242,8 +242,8 @@ class EventBatch:
         return None
 
     def _begin_check(self, name: str, event_id: int) -> None:
-        """Have the doubt of followers that store partitions decided from a few of them, unless there is
-        another doubt.
+        """Have the doubt of followers that store partitions decided from a few of them,
+        unless there is another doubt.
         """
         doubting = self._doubts.get(name)
         if self._checks is None or not doubting or self._states.is_waiting(name):
@@ -266,8 +266,8 @@ class EventBatch:
         return None
 
     def _rename(self, event_id: int, old: str, table: TableInfo) -> str | None:
-        """Move a table to its new name, or request a load where the state of the old name is not
-        sufficient.
+        """Move a table to its new name,
+        or request a load where the state of the old name is not sufficient.
         """
         listed = self._is_in_listing(table.name, event_id)
         followed = None if self._is_in_listing(old, event_id) else self._states.get(old)
@@ -369,8 +369,8 @@ def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
 
 
 def _find_overwritten(event: TableAltered) -> list[str]:
-    """Return what an event of publishing changed besides timelines: another writer's change, which came after
-    the last comparison.
+    """Return what an event of publishing changed besides timelines:
+    another writer's change, which came after the last comparison.
     """
     before, after = event.before.value, event.after.value
     fields = [name for name in _KEPT if getattr(before, name) != getattr(after, name)]

@@ -40,8 +40,8 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content where the table is loaded in pieces; raise BadInput where it
-        does not fit the table.
+        """Apply a change, to the staged content where the table is loaded in pieces;
+        raise BadInput where it does not fit the table.
 
         Returns False where the follower cannot decide about it: the table must be loaded again from its
         partitions.
@@ -63,8 +63,8 @@ class Follower(Protocol):
 
     @property
     def rules_text(self) -> str:
-        """The rules that decide which tables are followed, as text; a change makes the catalog survey all
-        tables.
+        """The rules that decide which tables are followed, as text;
+        a change makes the catalog survey all tables.
         """
 
     @property
@@ -76,16 +76,16 @@ class Follower(Protocol):
         """The parameters of partitions that the follower reads from a listing that is not in pieces."""
 
     def open(self, store: Store) -> None:
-        """Read the state from the store and discard what a failed change left in memory; raise
-        StateCorrupt.
+        """Read the state from the store and discard what a failed change left in memory;
+        raise StateCorrupt.
         """
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the rules select the table; for any thread."""
 
     def names_suffice(self, table: TableInfo) -> bool:
-        """Whether partition names are enough to load the table; listing whole partitions takes a hundred
-        times as long.
+        """Whether partition names are enough to load the table;
+        listing whole partitions takes a hundred times as long.
 
         For any thread.
         """
@@ -97,16 +97,16 @@ class Follower(Protocol):
         """Begin a load from a listing, or from a piece where ``loads_in_pieces``; in the thread of calls."""
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
-        """Return a few of a table's partitions, to find out whether a change of columns reached them; none if
-        none are stored.
+        """Return a few of a table's partitions, to find out whether a change of columns reached them;
+        none if none are stored.
         """
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""
 
     def tidy(self, store: Store) -> bool:
-        """Remove a part of what was forgotten, within a few hundredths of a second; return whether there may
-        be more.
+        """Remove a part of what was forgotten, within a few hundredths of a second;
+        return whether there may be more.
         """
 
     def close(self) -> None:
@@ -117,8 +117,8 @@ class Follower(Protocol):
 def open_changes(
     store: Store, followers: Iterable[Follower]
 ) -> Iterator[tuple[Transaction, list[FollowerChange]]]:
-    """Open one transaction with a change for each follower; the catalog's store commits last, then all
-    changes are published.
+    """Open one transaction with a change for each follower;
+    the catalog's store commits last, then all changes are published.
     """
     with store.transaction() as txn, ExitStack() as own:
         changes = [own.enter_context(follower.open_change(txn)) for follower in followers]
@@ -134,8 +134,8 @@ class Observer(Protocol):
         """An event changed a followed table."""
 
     def event_skipped(self, reason: str) -> None:
-        """An event changed nothing: ``out-of-scope``, ``quarantined``, ``loading``, ``in-snapshot`` or
-        ``own``.
+        """An event changed nothing:
+        ``out-of-scope``, ``quarantined``, ``loading``, ``in-snapshot`` or ``own``.
         """
 
     def table_loaded(self, reason: str) -> None:

@@ -94,8 +94,8 @@ class Survey:
         return self._steps is not None and (self._awaited is None or not self._awaited.done())
 
     def advance(self, wait_s: float) -> bool:
-        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether
-        more can be done soon.
+        """Continue until one batch is stored, or an answer is not there within ``wait_s``;
+        return whether more can be done soon.
         """
         if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
             return self._steps is not None
@@ -173,8 +173,8 @@ class Survey:
 
 
 def _tables(answer: Future[Any]) -> list[TableInfo] | None:
-    """Return the tables of an answer; None if there is none, for any reason: the load of each table then
-    decides.
+    """Return the tables of an answer; None if there is none, for any reason:
+    the load of each table then decides.
     """
     if answer.exception() is not None:
         return None

@@ -1,5 +1,5 @@
-"""What followers learn about tables and partitions: names, columns, values and parameters, from events and
-listings alike.
+"""What followers learn about tables and partitions:
+names, columns, values and parameters, from events and listings alike.
 
 Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns
 (lower case) to values; drop events name partitions in the same way. ``Listing`` is a table, or a piece of it,
@@ -47,8 +47,8 @@ class TableInfo:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The partition columns with their types, as the metastore writes them; empty where only names are
-        known.
+        """The partition columns with their types, as the metastore writes them;
+        empty where only names are known.
         """
         declared = self.whole.partitionKeys if self.whole is not None else None
         return [(key.name.lower(), key.type or "") for key in declared or []]
@@ -174,8 +174,8 @@ class Listing:
     piece: Piece | None
     """For followers that load in pieces."""
     whole: Sequence[str] | Mapping[str, Mapping[str, str]] | None
-    """The names of all partitions, for followers that load a table at once; or their values as text, with the
-    parameters that the followers read.
+    """The names of all partitions, for followers that load a table at once;
+    or their values as text, with the parameters that the followers read.
 
     Not objects for each partition: a million would take a gigabyte, and every garbage collection would stop
     all threads while it looks at them. None before the last piece, and if the table's own properties suffice.
@@ -202,8 +202,8 @@ class Listing:
 
 
 class TableLoad:
-    """One follower's share of a listing; by default the unchanged listing. A follower that computes or writes
-    more overrides the steps.
+    """One follower's share of a listing; by default the unchanged listing.
+    A follower that computes or writes more overrides the steps.
     """
 
     def __init__(self, listing: Listing) -> None:
@@ -236,8 +236,8 @@ def describe_table(table: Table) -> TableInfo:
 def describe_partition(
     columns: Sequence[str], partition: Partition, *, is_new: bool = False
 ) -> PartitionInfo:
-    """Return what followers learn about ``partition``; raise MalformedEvent where it does not fit the table's
-    columns.
+    """Return what followers learn about ``partition``;
+    raise MalformedEvent where it does not fit the table's columns.
     """
     return PartitionInfo(_make_spec(columns, partition), partition.parameters or {}, partition, is_new)
 
@@ -261,8 +261,8 @@ def _make_spec(columns: Sequence[str], partition: Partition | PartitionOutline) 
 
 
 def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
-    """Read a partition name such as ``dt=2015-01-01/country=de``; raise MalformedEvent where it does not fit
-    the columns.
+    """Read a partition name such as ``dt=2015-01-01/country=de``;
+    raise MalformedEvent where it does not fit the columns.
 
     Hive writes characters that a path must not contain as ``%`` and their code
     (``FileUtils.escapePathName``).

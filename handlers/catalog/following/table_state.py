@@ -95,24 +95,24 @@ class PostponedLoad:
     reason: str
 
     def after(self, took_s: float, now_s: float) -> PostponedLoad:
-        """Return this failure with the time of the next try: pauses double, and grow with the duration of the
-        failed try.
+        """Return this failure with the time of the next try:
+        pauses double, and grow with the duration of the failed try.
         """
         doubled_s = PAUSE_MIN_S * 2 ** min(self.tries - 1, 20)
         pause_s = min(PAUSE_MAX_S, max(doubled_s, int(PAUSE_SHARE * took_s)))
         return replace(self, next_s=int(now_s) + pause_s)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next try; True as well if the clock was set back by more than the
-        longest pause.
+        """Whether it is time for the next try;
+        True as well if the clock was set back by more than the longest pause.
         """
         return not now_s < self.next_s <= now_s + PAUSE_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Everything about the progress of one table; ``load`` is None where nothing is to be done. The field
-    names are stored.
+    """Everything about the progress of one table;
+    ``load`` is None where nothing is to be done. The field names are stored.
     """
 
     known: FollowedTable | None = None
@@ -137,8 +137,8 @@ class TableState:
         return self.known is None and self.load is None
 
     def describe(self) -> dict[str, Any]:
-        """Return the state as plain values: its name and reason, the event that caused it, tries and the time
-        of the next one.
+        """Return the state as plain values: its name and reason,
+        the event that caused it, tries and the time of the next one.
         """
         known, load, postponed = self.known, self.load, self.postponed
         is_quarantined = known is not None and known.code is not None

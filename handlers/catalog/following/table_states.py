@@ -101,8 +101,8 @@ class TableStates:
         self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
-        """Have a table loaded from the source, from its beginning, because of an event; events are ignored
-        until then.
+        """Have a table loaded from the source, from its beginning,
+        because of an event; events are ignored until then.
 
         Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
         that an operator requested is not postponed any more.
@@ -117,8 +117,8 @@ class TableStates:
     def postpone_load(
         self, txn: Transaction, name: str, error: TidelineError, took_s: float, now_s: float
     ) -> PostponedLoad:
-        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time); return when
-        it is tried again.
+        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time);
+        return when it is tried again.
         """
         state = self._states.get(name, _NONE)
         tries = 1 if state.postponed is None else state.postponed.tries + 1
@@ -183,8 +183,8 @@ class TableStates:
         return {name: state.progress for name, state in self._waiting_states() if state.progress is not None}
 
     def waiting(self) -> Mapping[str, str]:
-        """Return a view of the waiting tables with the reason; other threads may look up and count, but not
-        iterate.
+        """Return a view of the waiting tables with the reason;
+        other threads may look up and count, but not iterate.
         """
         return MappingProxyType(self._queue)
 

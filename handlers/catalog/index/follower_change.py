@@ -84,8 +84,8 @@ class PartitionFollowerChange:
         return self._index.has_discarded
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content while the table is loaded; return False where it must be
-        loaded again.
+        """Apply a change, to the staged content while the table is loaded;
+        return False where it must be loaded again.
         """
         match change:
             case PutPartition() | DroppedPartition() | ChangedStatistics():
@@ -128,8 +128,8 @@ class PartitionFollowerChange:
         self._records.save(table.name, self._make_record(table))
 
     def _alter(self, table: TableInfo) -> bool:
-        """Return False where partition or data columns changed: no event reports the effect of CASCADE on
-        partitions.
+        """Return False where partition or data columns changed:
+        no event reports the effect of CASCADE on partitions.
         """
         if not self._accepts(table):
             self._forget(table.name)
@@ -148,8 +148,8 @@ class PartitionFollowerChange:
             self._records.save(table.name, self._make_record(table))
 
     def _rename(self, old: str, table: TableInfo) -> bool:
-        """Move the partitions to the new name; return False where directories or write ids may have
-        changed.
+        """Move the partitions to the new name;
+        return False where directories or write ids may have changed.
         """
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
@@ -223,8 +223,8 @@ class PartitionFollowerChange:
         self._records.flush()
 
     def _target(self, name: str) -> str | None:
-        """Return the name under which a table's partitions are stored now: the staged one while it is
-        loaded.
+        """Return the name under which a table's partitions are stored now:
+        the staged one while it is loaded.
         """
         for each in (name + STAGED, name):
             if self._index.follows(each) and self._records.get(each) is not None:

@@ -1,5 +1,5 @@
-"""The bytes of partitions as the metastore sends them: where their fields begin, and structs made from them
-without decoding.
+"""The bytes of partitions as the metastore sends them:
+where their fields begin, and structs made from them without decoding.
 
 ``get_partitions_spec_by_expr`` groups partitions by their storage descriptor and sends it once for each
 group. Usually all partitions of a table share it and lie below the table's directory: then there is one
@@ -50,8 +50,8 @@ def text_field(number: int, text: str) -> bytes:
 
 
 def without_write_id(partition: bytes) -> bytes | None:
-    """Return the struct of a partition as servers before Hive 4 send it, None where the write id is not its
-    last field.
+    """Return the struct of a partition as servers before Hive 4 send it,
+    None where the write id is not its last field.
     """
     start = len(partition) - len(_WRITE_ID) - 9
     return partition[:start] + STOP if partition.startswith(_WRITE_ID, start) else None
@@ -71,8 +71,8 @@ def _end_of_values(partition: bytes) -> int:
 
 
 def find_descriptor(partition: bytes) -> int:
-    """Return where the content of the storage descriptor begins; 0 for a partition that no metastore sends,
-    without fields 1 to 6.
+    """Return where the content of the storage descriptor begins;
+    0 for a partition that no metastore sends, without fields 1 to 6.
     """
     at = _end_of_values(partition)
     is_complete = (
@@ -85,8 +85,8 @@ def find_descriptor(partition: bytes) -> int:
 
 
 class _Shared(NamedTuple):
-    """What all partitions share of their storage descriptors: the data columns, and everything after the
-    location.
+    """What all partitions share of their storage descriptors:
+    the data columns, and everything after the location.
     """
 
     columns: bytes
@@ -139,8 +139,8 @@ def _end_of_descriptor(partition: bytes, at: int) -> int:
 
 
 def _without_descriptor(partition: bytes, at: int, path: bytes, end: int) -> bytes | None:
-    """Return the struct PartitionWithoutSD; None for a partition without parameters. ``end``: the end of its
-    descriptor.
+    """Return the struct PartitionWithoutSD;
+    None for a partition without parameters. ``end``: the end of its descriptor.
     """
     if not partition.startswith(_PARAMETERS, end):
         return None

@@ -1,5 +1,5 @@
-"""Compares a table of the partition index with the partitions that the source has now: names, values and
-every field.
+"""Compares a table of the partition index with the partitions that the source has now:
+names, values and every field.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SHOWN_MAX: Final = 100
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """The result of a check; where ``moving``, the source changed meanwhile, which may be the only
-    difference.
+    """The result of a check;
+    where ``moving``, the source changed meanwhile, which may be the only difference.
 
     The field names are those of the JSON answer.
     """
@@ -58,8 +58,8 @@ class PartitionComparison:
 def compare_partitions(
     calls: BackgroundCalls, follower: PartitionFollower, name: str, event_id: Callable[[], int]
 ) -> Generator[None, None, PartitionComparison]:
-    """Compare a table of the index, which reflects ``event_id()``, with the source, in steps. Raises
-    NotFound, Transient.
+    """Compare a table of the index, which reflects ``event_id()``,
+    with the source, in steps. Raises NotFound, Transient.
 
     The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread
     of calls, with a step for each fetch. Events may be applied between steps; then ``moving`` says that

@@ -1,5 +1,5 @@
-"""The partition index as a follower of the catalog: names, values and whole partitions of the tables that the
-rules select.
+"""The partition index as a follower of the catalog:
+names, values and whole partitions of the tables that the rules select.
 
 Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of
 the catalog: partitions, the table's state and the event id belong together. They hold no lock that the
@@ -43,8 +43,8 @@ SWEPT: Final = 2_500
 
 @dataclass(frozen=True, slots=True)
 class PartitionRules:
-    """Which tables of one source are in the partition index: patterns for ``db.table`` with ``*``, ``?`` and
-    ``[...]``.
+    """Which tables of one source are in the partition index:
+    patterns for ``db.table`` with ``*``, ``?`` and ``[...]``.
 
     The representation of a value is stored (``rules_text``): renaming the class or a field makes every
     catalog survey its source again.
@@ -71,8 +71,8 @@ class PartitionFollower:
     """Keeps ``index`` up to date."""
 
     def __init__(self, rules: PartitionRules, store: Store | None = None) -> None:
-        """Index the tables of ``rules``; ``store`` is the index's own store, None where it is in the
-        catalog's.
+        """Index the tables of ``rules``;
+        ``store`` is the index's own store, None where it is in the catalog's.
         """
         self.rules = rules
         self.index: PartitionIndex
@@ -142,8 +142,8 @@ class PartitionFollower:
         return TableLoad(listing)
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
-        """Return the first partitions of a table by name: they are usually the oldest, which are rarely
-        changed.
+        """Return the first partitions of a table by name:
+        they are usually the oldest, which are rarely changed.
         """
         if name not in self.indexed:
             return ()
@@ -162,8 +162,8 @@ class PartitionFollower:
         self._has_discarded |= change.has_discarded
 
     def tidy(self, store: Store) -> bool:
-        """Remove some partitions of tables that were forgotten or replaced; return whether there may be
-        more.
+        """Remove some partitions of tables that were forgotten or replaced;
+        return whether there may be more.
         """
         if self._has_discarded:
             with (self._own or store).transaction() as txn:

@@ -48,15 +48,15 @@ class PartitionSnapshot:
         return TableLookups(self.index, name, dialect)
 
     def event_id(self) -> int | None:
-        """Return the last event that was applied completely; None if only the catalog knows it, or has no
-        position yet.
+        """Return the last event that was applied completely;
+        None if only the catalog knows it, or has no position yet.
         """
         stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
         return None if stored is None else Position.from_bytes(stored).applied_event_id
 
     def table_state(self, name: str) -> TableState | None:
-        """Return the state of a table; None for an unknown table, or if only the catalog knows it. Raises
-        StateCorrupt.
+        """Return the state of a table; None for an unknown table,
+        or if only the catalog knows it. Raises StateCorrupt.
         """
         stored = None if self.catalog is None else self.catalog.get(STATES + name.encode())
         return None if stored is None else parse_state(stored)
@@ -67,8 +67,8 @@ class PartitionSnapshot:
 
 
 class IndexFile:
-    """Opens snapshots of a catalog's state file; for any thread. Raises FilesUnavailable and StateCorrupt as
-    ``SqliteReader`` does.
+    """Opens snapshots of a catalog's state file; for any thread.
+    Raises FilesUnavailable and StateCorrupt as ``SqliteReader`` does.
     """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:

@@ -71,8 +71,8 @@ class PayloadReader:
         return dictionary
 
     def join(self, payloads: Sequence[bytes], db: str, table: str, budget: AnswerBudget) -> list[bytes]:
-        """Return pieces that together are the structs of the partitions, one after the other; raise
-        LimitExceeded.
+        """Return pieces that together are the structs of the partitions,
+        one after the other; raise LimitExceeded.
         """
         names = text_field(2, db) + text_field(3, table)
         rows = self._rows if len(payloads) <= KEPT_ROWS_MAX else None
@@ -109,8 +109,8 @@ class PayloadReader:
         return self._decode(payload, self.inflate(payload)[0], db, table)
 
     def inflate(self, payload: bytes) -> tuple[bytes, bytes]:
-        """Return the Thrift form in a payload, and the field of the data columns that it leaves out, if
-        any.
+        """Return the Thrift form in a payload,
+        and the field of the data columns that it leaves out, if any.
         """
         dictionary = self.dictionary(payload[:ID_BYTES])
         try:
@@ -173,8 +173,8 @@ class JoinedRows:
         self._lock = threading.Lock()
 
     def get_all(self, names: bytes, payloads: Sequence[bytes], make: Callable[[bytes], bytes]) -> list[bytes]:
-        """Return the partition of each payload; ``make`` makes those that are not kept. Raises what ``make``
-        raises.
+        """Return the partition of each payload;
+        ``make`` makes those that are not kept. Raises what ``make`` raises.
         """
         newer = self._newer.get(names, {})
         rows = list(map(newer.get, payloads))

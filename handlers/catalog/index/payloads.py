@@ -65,8 +65,8 @@ _LEFT_OUT: Final[Mapping[str, Callable[[], object]]] = {
 
 
 def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
-    """Return a partition as the metastore would send it: with a write id, and without fields sent only on
-    request.
+    """Return a partition as the metastore would send it:
+    with a write id, and without fields sent only on request.
     """
     normal = Partition(**partition.set_fields())
     normal.colStats = normal.privileges = None

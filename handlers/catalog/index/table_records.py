@@ -1,5 +1,5 @@
-"""A record for each table of the partition index, kept in the catalog's own store, and the numbers of
-partitions.
+"""A record for each table of the partition index,
+kept in the catalog's own store, and the numbers of partitions.
 
 A table counts as indexed only with its record. So leftovers in an index with a store of its own, which was
 abandoned and is used again later, are not trusted. A table that is loaded has a second record, under its name
@@ -33,8 +33,8 @@ _COUNTS: Final = b"pr/n/"
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """A table: the dictionary of its payloads and a digest of its data columns (both hexadecimal), and its
-    location.
+    """A table:
+    the dictionary of its payloads and a digest of its data columns (both hexadecimal), and its location.
 
     The field names are stored.
     """
@@ -130,8 +130,8 @@ class TableRecords:
                 self._own.delete(_count_key(name))
 
     def list_changed(self) -> dict[str, int | None]:
-        """Return the changed tables with their numbers of partitions, None for a removed one, without staged
-        ones.
+        """Return the changed tables with their numbers of partitions,
+        None for a removed one, without staged ones.
 
         Must be called before the transaction ends.
         """
@@ -146,8 +146,8 @@ def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
 
 
 def read_record(reader: Reader, name: str) -> TableRecord | None:
-    """Return a table's record as of ``reader``, None for a table that cannot be queried; raise
-    StateCorrupt.
+    """Return a table's record as of ``reader``,
+    None for a table that cannot be queried; raise StateCorrupt.
     """
     value = reader.get(_key(name))
     return None if value is None else _parse_record(value)

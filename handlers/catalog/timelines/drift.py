@@ -42,8 +42,8 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class TimelineComparison:
-    """The result of a check; where ``moving``, the source changed meanwhile, which may be the only
-    difference.
+    """The result of a check;
+    where ``moving``, the source changed meanwhile, which may be the only difference.
     """
 
     drift: tuple[Drift, ...]
@@ -54,8 +54,8 @@ class TimelineComparison:
 def compare_timelines(
     calls: BackgroundCalls, follower: TimelineFollower, name: str, event_id: Callable[[], int]
 ) -> Generator[None, None, TimelineComparison]:
-    """Compare a table's timelines, which reflect ``event_id()``, with a fresh listing, in steps. Raises
-    NotFound, Transient.
+    """Compare a table's timelines, which reflect ``event_id()``,
+    with a fresh listing, in steps. Raises NotFound, Transient.
 
     The listing is read and turned into runs in the thread of calls; events may be applied meanwhile.
     """
@@ -89,8 +89,8 @@ def _column_number(settings: TableSettings, timeline: Timeline) -> int:
 def _read_runs(
     source: Metastore, follower: TimelineFollower, name: str, settings: TableSettings
 ) -> tuple[int, Mapping[TimelineKey, Runs], int]:
-    """Return the runs of a table at the source, between the newest event ids before and after they were
-    read.
+    """Return the runs of a table at the source,
+    between the newest event ids before and after they were read.
     """
     before = source.current_event_id()
     db, _, table_part = name.partition(".")

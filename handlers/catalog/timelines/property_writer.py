@@ -65,8 +65,8 @@ def write_properties(
     *,
     before_write: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Write the properties that ``compute`` returns for the current ones; return False where only the event
-    id would change.
+    """Write the properties that ``compute`` returns for the current ones;
+    return False where only the event id would change.
 
     ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers
     keep changing the table, and InvalidRequest where the metastore refuses the change.
@@ -120,8 +120,8 @@ def _find_compared(old: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _advance_ddl_time(old: Mapping[str, str]) -> dict[str, str]:
-    """Return a later DDL time: the compared property must change, so that other writers notice this
-    change.
+    """Return a later DDL time:
+    the compared property must change, so that other writers notice this change.
     """
     before_s = _ddl_time_s(old)
     return {DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
@@ -167,8 +167,8 @@ def migrate(
     name: TimelineName,
     form: str,
 ) -> Generator[None, None, MigrationResult]:
-    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form, in
-    steps.
+    """Write the timeline ``name`` in ``form`` into the properties of ``target``,
+    then store the form, in steps.
 
     Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the
     timeline does not exist, Conflict where other writers keep changing the table. After a crash between the

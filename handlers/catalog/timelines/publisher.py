@@ -73,8 +73,8 @@ class TimelinePublisher:
         database: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``calls`` are to the metastore whose tables are written; a thread of their own, because listings
-        take long.
+        """``calls`` are to the metastore whose tables are written;
+        a thread of their own, because listings take long.
 
         ``database`` returns a database's name on a target; None where the source's own tables are written.
         ``clock`` is that of ``TimelineFollower.unpublished``.
@@ -97,8 +97,8 @@ class TimelinePublisher:
         return self._database is None
 
     def publish_due(self, store: Store, states: TableStates, event_id: int, wait_s: float = 0.0) -> bool:
-        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return
-        whether more can be done.
+        """Publish the tables whose first unpublished change is ``delay_s`` old,
+        for a bounded time; return whether more can be done.
 
         Waits for the outcome of one for at most ``wait_s``. A table is tried at most once.
         """
@@ -117,8 +117,8 @@ class TimelinePublisher:
                 return True
 
     def abandon(self) -> None:
-        """Ignore the outcomes of what was begun, because the state is read again: these tables are still
-        unpublished there.
+        """Ignore the outcomes of what was begun, because the state is read again:
+        these tables are still unpublished there.
         """
         self._begun.clear()
 

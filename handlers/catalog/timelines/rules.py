@@ -1,5 +1,5 @@
-"""Decides which tables have timelines and for which columns: from the configuration, Lens' properties, or
-partition values.
+"""Decides which tables have timelines and for which columns:
+from the configuration, Lens' properties, or partition values.
 
 In this order: a matching rule that names columns; the time columns that the table's own properties name; a
 matching rule without columns, which means that the values decide. The first rule that matches applies.

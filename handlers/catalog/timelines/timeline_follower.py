@@ -89,14 +89,14 @@ class TimelineFollower:
         return self.rules.accepts(table)
 
     def names_suffice(self, table: TableInfo) -> bool:
-        """Whether values alone determine their period; Lens tables, which name their time columns, store it
-        in parameters.
+        """Whether values alone determine their period;
+        Lens tables, which name their time columns, store it in parameters.
         """
         return TIME_COLUMNS not in table.parameters
 
     def properties_suffice(self, table: TableInfo) -> bool:
-        """Whether the table's properties contain its timelines, without contradictions; then they are loaded
-        from there.
+        """Whether the table's properties contain its timelines,
+        without contradictions; then they are loaded from there.
 
         Properties with an event id were written by Tideline. They are older than the partitions by the
         publishing delay, so they are not trusted. Lens writes its properties with every change.
@@ -149,8 +149,8 @@ class TimelineFollower:
         return self.has_discarded
 
     def _abandoned(self, store: Store) -> set[int]:
-        """Return the loads that nothing continues: their table does not wait to be loaded, or has a newer
-        one.
+        """Return the loads that nothing continues:
+        their table does not wait to be loaded, or has a newer one.
         """
         loads = records.read_loads(store)
         newest = {name: number for number, name in loads.items()}
@@ -182,8 +182,8 @@ class TimelineFollowerChange:
         self._touched: set[str] = set()
 
     def apply(self, change: TableChange) -> bool:  # noqa: PLR0911 - one for each kind
-        """Apply a change; return False where the table is doubtful. Statistics and data columns do not
-        concern time.
+        """Apply a change; return False where the table is doubtful.
+        Statistics and data columns do not concern time.
         """
         match change:
             case PutPartition():
@@ -202,8 +202,8 @@ class TimelineFollowerChange:
                 return True
 
     def take_load(self, load: TableLoad) -> bool:
-        """Replace the timelines of a table by those of its properties, or of a load that is completely
-        written.
+        """Replace the timelines of a table by those of its properties,
+        or of a load that is completely written.
         """
         assert isinstance(load, TimelineLoad), load
         table = load.listing.table
@@ -259,8 +259,8 @@ class TimelineFollowerChange:
         return True
 
     def _put(self, name: str, partition: PartitionInfo) -> bool:
-        """Add the partition where the table has timelines; return False where it may be the first one that
-        contains time.
+        """Add the partition where the table has timelines;
+        return False where it may be the first one that contains time.
         """
         if self._change.follows(name):
             settings = self._change.settings(name)
@@ -272,8 +272,8 @@ class TimelineFollowerChange:
         return True
 
     def _drop(self, name: str, spec: Spec) -> bool:
-        """Drop the partition where the table has timelines; return False where the effect cannot be
-        decided.
+        """Drop the partition where the table has timelines;
+        return False where the effect cannot be decided.
         """
         if not self._change.follows(name):
             return True
@@ -282,8 +282,8 @@ class TimelineFollowerChange:
         return not self._change.is_stale(name)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
-        """Set the storage form of a timeline. The table is published again: a write under way may contain the
-        former one.
+        """Set the storage form of a timeline. The table is published again:
+        a write under way may contain the former one.
         """
         self._change.set_form(name, period, column, form)
         self._touch(name)

@@ -36,8 +36,8 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad(TableLoad):
-    """One load. What was written counts only when it is taken; what an abandoned load leaves is continued or
-    removed later.
+    """One load. What was written counts only when it is taken;
+    what an abandoned load leaves is continued or removed later.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class TimelineLoad(TableLoad):
         known: tuple[str, ...],
         unfinished: set[int],
     ) -> None:
-        """``known`` are the table's present time columns; ``unfinished`` has the numbers of all loads under
-        way.
+        """``known`` are the table's present time columns;
+        ``unfinished`` has the numbers of all loads under way.
         """
         super().__init__(listing)
         self._rules = rules
@@ -104,8 +104,8 @@ class TimelineLoad(TableLoad):
         return ListingWriter(content, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
-        """End the load; what it has written is continued by the next one, or removed later, unless it is
-        finished.
+        """End the load; what it has written is continued by the next one,
+        or removed later, unless it is finished.
         """
         self._unfinished.discard(self.number)
 

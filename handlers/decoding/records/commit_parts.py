@@ -50,8 +50,8 @@ class _Entry(NamedTuple):
 
 
 def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
-    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: hive-replication.md
-    §1.2).
+    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference:
+    hive-replication.md §1.2).
     """
     return {
         "txnid": txn_id,
@@ -66,8 +66,8 @@ def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
 
 
 class CommitParts:
-    """The write events of one commit; used by one thread at a time. The temporary file is removed with the
-    last reference.
+    """The write events of one commit; used by one thread at a time.
+    The temporary file is removed with the last reference.
 
     ``receive`` and ``restart`` make it a ``Receiver`` of a metastore's answer.
     """
@@ -113,8 +113,8 @@ class CommitParts:
         del self._entries[count:]
 
     def receive(self, element: WriteEventInfo) -> None:
-        """Add a logged write event. One that cannot be written becomes a part that reports it, and names its
-        table.
+        """Add a logged write event.
+        One that cannot be written becomes a part that reports it, and names its table.
         """
         message = build_write_message(self._message.get("txnid"), element)
         if not self._sample and message["files"]:
@@ -124,8 +124,8 @@ class CommitParts:
         self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo) -> None:
-        """Add the files of a partition that Hive left out of its write events; its part is marked with
-        ``"listed": true``.
+        """Add the files of a partition that Hive left out of its write events;
+        its part is marked with ``"listed": true``.
         """
         message = build_write_message(self._message.get("txnid"), element)
         self._add(element, message | {"listed": True}, listed=True)

@@ -1,5 +1,5 @@
-"""Encodes notifications as Tideline's own records, ``tideline-1``: one event, or one part of an event, as
-strict JSON.
+"""Encodes notifications as Tideline's own records, ``tideline-1``:
+one event, or one part of an event, as strict JSON.
 
 The value is
 ``{"eventId", "part", "parts", "eventTime", "eventType", "catName", "dbName", "tableName", "message"}``, in
@@ -77,8 +77,8 @@ def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
 def encode_event(
     writer: RecordWriter, limits: Limits = DEFAULT_LIMITS, *, extra: JsonObject | None = None
 ) -> list[Record]:
-    """Return the records of a notification without write events; ``extra`` are fields that are added to its
-    message.
+    """Return the records of a notification without write events;
+    ``extra`` are fields that are added to its message.
     """
     whole = describe(writer.event)
     try:
@@ -90,8 +90,8 @@ def encode_event(
 
 
 def encode_unreadable(writer: RecordWriter, error: BadInput) -> list[Record]:
-    """Return the record of an event that the metastore cannot return; the names in ``writer.event`` may be
-    unknown.
+    """Return the record of an event that the metastore cannot return;
+    the names in ``writer.event`` may be unknown.
     """
     return [writer.record(writer.problem(describe(writer.event)._replace(kind=UNREADABLE_KIND), error), 0, 1)]
 

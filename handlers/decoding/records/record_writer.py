@@ -80,8 +80,8 @@ class RecordWriter:
         self._hard = max(record_bytes_max, hard_bytes_max or 0)
 
     def bodies(self, piece: Piece) -> list[bytes]:
-        """Return the values without their positions: one, or several if ``piece`` is too large for one
-        record; raise BadInput.
+        """Return the values without their positions:
+        one, or several if ``piece`` is too large for one record; raise BadInput.
         """
         body = write(self._fields(piece) | {"message": piece.message})
         if len(body) + self._head_bytes <= self._soft:
@@ -92,8 +92,8 @@ class RecordWriter:
         return [self._bounded_body(piece, part) for part in parts]
 
     def problem(self, piece: Piece, error: BadInput) -> bytes:
-        """Return the value without its position for a piece that cannot be written: the reason and, if there
-        is room, its text.
+        """Return the value without its position for a piece that cannot be written:
+        the reason and, if there is room, its text.
         """
         catalog, db, table = (to_printable(name) for name in (piece.catalog, piece.db, piece.table))
         named = Piece(to_printable(piece.kind) or "", catalog, db, table, {})
@@ -169,8 +169,8 @@ def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_ha
 
 
 def _iterate_rows(message: JsonObject, columns: Sequence[str], room: int) -> Iterator[_Row]:
-    """Yield the items of the parallel lists; a partition whose files alone exceed ``room`` is yielded several
-    times.
+    """Yield the items of the parallel lists;
+    a partition whose files alone exceed ``room`` is yielded several times.
     """
     for values in zip(*(message[name] for name in columns), strict=True):
         row = dict(zip(columns, values, strict=True))

@@ -1,3 +1,3 @@
-"""Verified copies: ``copies`` makes one, ``pool`` many at once, and ``jobs`` has other processes make
-them.
+"""Verified copies: ``copies`` makes one, ``pool`` many at once,
+and ``jobs`` has other processes make them.
 """

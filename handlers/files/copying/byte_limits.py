@@ -36,8 +36,8 @@ class ByteBudget:
             return self._used + min(size_bytes, self._max) > self._max
 
     def reserve_bytes(self, size_bytes: int) -> Reservation:
-        """Reserve ``size_bytes`` for a block; it waits for them, or raises FilesUnavailable once the budget
-        is closed.
+        """Reserve ``size_bytes`` for a block;
+        it waits for them, or raises FilesUnavailable once the budget is closed.
         """
         return Reservation(self, min(size_bytes, self._max))
 

@@ -150,8 +150,8 @@ class CompositeCrc:
 
 
 class BlockChecksums:
-    """HDFS's MD5 of MD5s of CRCs for replicated and erasure-coded files, for both types of CRC or only for
-    HDFS's default.
+    """HDFS's MD5 of MD5s of CRCs for replicated and erasure-coded files,
+    for both types of CRC or only for HDFS's default.
     """
 
     def __init__(
@@ -297,8 +297,8 @@ def _md5(data: bytes) -> bytes:
 
 
 def parse_checksum(location: Location, recorded: str | None) -> Checksum | None:
-    """Return the checksum that the bytes of ``location`` must have; None if there is none or it cannot be
-    verified.
+    """Return the checksum that the bytes of ``location`` must have;
+    None if there is none or it cannot be verified.
     """
     if recorded is None:
         return None
@@ -323,8 +323,8 @@ def _parse_block_checksums(text: str) -> Checksum | None:
 
 
 def new_digest_like(location: Location, sample: str) -> Digest | None:
-    """Return a digest of the kind of ``sample``, the recorded checksum of another file, for a file of one
-    block; None if unknown.
+    """Return a digest of the kind of ``sample``,
+    the recorded checksum of another file, for a file of one block; None if unknown.
     """
     checksum = parse_checksum(location, sample)
     if checksum is None:

@@ -64,8 +64,8 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of a copy. ``size_bytes`` is the size of the file, even if it existed already
-    (``skipped``).
+    """The result of a copy.
+    ``size_bytes`` is the size of the file, even if it existed already (``skipped``).
     """
 
     size_bytes: int
@@ -79,8 +79,8 @@ class Copied:
 def build_copy_task(
     source: SourceFile, target_root: str, *, table_root: str | None = None, base_suffix: str = ""
 ) -> CopyTask:
-    """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on
-    the target.
+    """Return the task that copies ``source`` below ``target_root``,
+    the location of a table or partition on the target.
 
     The file keeps its name and its ACID directory, without the visibility suffix; a base gets
     ``base_suffix``. ``table_root`` is the location that the metastore created for the table: nothing is
@@ -135,8 +135,8 @@ class Copier:
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
-        """Copy the recorded content of ``task.source`` to the target file, durably; raises what the two steps
-        raise.
+        """Copy the recorded content of ``task.source`` to the target file, durably;
+        raises what the two steps raise.
         """
         copied = self.publish(task, cancelled=cancelled, reserve=reserve, moved=moved)
         self.settle(parse_location(task.target_uri).parent)
@@ -202,8 +202,8 @@ class Copier:
         return self._allowed
 
     def _is_encrypted(self, origins: list[FileOrigin]) -> bool:
-        """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that
-        cannot be found out.
+        """Return whether the recorded checksum is that of encrypted bytes;
+        raise FilesUnavailable if that cannot be found out.
         """
         for origin in origins:
             if origin.checksum is not None:
@@ -317,8 +317,8 @@ class Copier:
     def _find_recorded_content(
         self, checksum: Checksum | None, target: Location, transfer: Transfer
     ) -> int | None:
-        """Return the size of the target if it already has the recorded checksum, so that the source is not
-        needed.
+        """Return the size of the target if it already has the recorded checksum,
+        so that the source is not needed.
         """
         if checksum is None:
             return None

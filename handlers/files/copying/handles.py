@@ -66,8 +66,8 @@ class CopyHandle:
         return self._done
 
     def result(self, timeout_s: float | None = None) -> Copied:
-        """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after
-        ``timeout_s``.
+        """Wait and return the result, or raise the error of the copy;
+        raise FilesUnavailable after ``timeout_s``.
         """
         if not self.wait(timeout_s):
             raise FilesUnavailable(
@@ -87,8 +87,8 @@ class CopyHandle:
 
 
 class UnsettledCopies:
-    """The copies of one worker that are published, and end once their directories are durable; used by that
-    worker.
+    """The copies of one worker that are published,
+    and end once their directories are durable; used by that worker.
 
     One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is
     not durable.

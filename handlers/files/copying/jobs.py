@@ -1,5 +1,5 @@
-"""Copies of many files by processes outside of this one: the port that loads and cycles use, and the fence of
-such a job.
+"""Copies of many files by processes outside of this one:
+the port that loads and cycles use, and the fence of such a job.
 
 A process of a job can outlive the one that started it, on another machine, and must not publish files then.
 Each job therefore has a *fence*: a hidden file on the target that exists while the job may write. A copy
@@ -73,8 +73,8 @@ class CopyJobs(Protocol):
         """The totals of all jobs so far."""
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether so many files are copied by a job; otherwise the caller's own copy threads take
-        them.
+        """Return whether so many files are copied by a job;
+        otherwise the caller's own copy threads take them.
         """
 
     def run(

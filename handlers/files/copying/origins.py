@@ -60,8 +60,8 @@ def list_origins(
 
 
 def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[Exception]) -> TidelineError:
-    """Return the error for a copy that failed: a transient one if there is any, else a refused one, and only
-    then FileLost.
+    """Return the error for a copy that failed:
+    a transient one if there is any, else a refused one, and only then FileLost.
     """
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):
@@ -103,8 +103,8 @@ class CrcTypes:
     def is_recorded(
         self, location: Location, checksum: Checksum, copied: Digest, read_again: Callable[[Digest], None]
     ) -> bool:
-        """Return whether ``copied``, the digest of the bytes that were copied from ``location``, proves the
-        recorded content.
+        """Return whether ``copied``,
+        the digest of the bytes that were copied from ``location``, proves the recorded content.
 
         ``read_again`` adds the content of ``location`` to a digest; its errors are passed on.
         """

@@ -1,5 +1,5 @@
-"""Copies many files at once: worker threads around one ``Copier``, with a bounded queue and a bound on bytes
-in flight.
+"""Copies many files at once: worker threads around one ``Copier``,
+with a bounded queue and a bound on bytes in flight.
 
 ``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So
 a copy of hours sends heartbeats, and one that transfers nothing does not.
@@ -76,8 +76,8 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make
-        progress.
+        """Start ``workers`` threads;
+        ``beat`` is called in the threads of callers that wait while copies make progress.
 
         ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
         """
@@ -162,8 +162,8 @@ class CopyPool:
             self._throttle.use(size_bytes)
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
-        """Cancel the copies: queued ones never start, running ones end at their next chunk with
-        FilesUnavailable.
+        """Cancel the copies: queued ones never start,
+        running ones end at their next chunk with FilesUnavailable.
         """
         for handle in handles:
             handle.cancel()
@@ -179,8 +179,8 @@ class CopyPool:
             return self._queue.qsize(), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. May be
-        called twice.
+        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``.
+        May be called twice.
         """
         self._closed.set()
         self._drain()

@@ -1,5 +1,5 @@
-"""Transfers bytes in chunks or inside the kernel, verifies checksums, and separates failures of the source
-from those of the target.
+"""Transfers bytes in chunks or inside the kernel, verifies checksums,
+and separates failures of the source from those of the target.
 
 A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors.
 Code that touches the source therefore runs inside ``mark_source_errors``.
@@ -41,8 +41,8 @@ _LOCAL: Final = threading.local()
 
 
 def _buffer() -> memoryview:
-    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than the
-    copy.
+    """Return this thread's buffer: most files are small,
+    and clearing a new megabyte costs more than the copy.
     """
     if not hasattr(_LOCAL, "buffer"):
         _LOCAL.buffer = memoryview(bytearray(CHUNK_BYTES))
@@ -77,8 +77,8 @@ class mark_source_errors:  # noqa: N801
 
 # N801: used like a function; a class, because a generator costs as much as a system call
 class mark_target_errors:  # noqa: N801
-    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be
-    created again.
+    """Turn NotFound for the target directory into FilesUnavailable:
+    unlike a missing source file, it can be created again.
     """
 
     __slots__ = ()
@@ -114,8 +114,8 @@ class Transfer:
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
     def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[Chunk]:
-        """Yield the content. A chunk is valid until this thread reads the next one of any file. Reads run
-        inside ``guard``.
+        """Yield the content. A chunk is valid until this thread reads the next one of any file.
+        Reads run inside ``guard``.
         """
         buffer = _buffer()
         while True:
@@ -144,8 +144,8 @@ class Transfer:
     def copy_in_kernel(
         self, files: FileSystem, reader: ReadStream, writer: WriteStream, size_bytes: int
     ) -> int:
-        """Copy up to ``size_bytes`` inside the kernel and return their number; 0 if that is not possible, or
-        if there are none.
+        """Copy up to ``size_bytes`` inside the kernel and return their number;
+        0 if that is not possible, or if there are none.
         """
         moved = 0
         while moved < size_bytes and (step := files.transfer(reader, writer)):

@@ -234,8 +234,8 @@ def _translate_errors(location: Location) -> Iterator[None]:
 
 # PLR0911: one line for each kind
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  # noqa: PLR0911
-    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an
-    OSError.
+    """Return the error of Tideline's tree;
+    ArrowInvalid is a ValueError, all other relevant errors are an OSError.
     """
     path, reason = printable(str(location)), printable(str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):

@@ -33,8 +33,8 @@ _KEY_SERVER: Final = re.compile(r"\bKMS\b")
 
 
 def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
-    """Return the address of the key server in the settings, or else in Hadoop's files; empty if there is
-    none.
+    """Return the address of the key server in the settings,
+    or else in Hadoop's files; empty if there is none.
     """
     directory = directory or find_configuration()
     files = read_hadoop_settings(directory) if directory is not None else {}
@@ -43,8 +43,8 @@ def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
 
 
 def is_encrypted(blind: Any, location: Location) -> bool:
-    """Return whether a file is encrypted; raise what the client raises if the file cannot be opened for
-    another reason.
+    """Return whether a file is encrypted;
+    raise what the client raises if the file cannot be opened for another reason.
 
     ``blind`` is a client without key server. The answer is not remembered, because a directory may become a
     zone once it is empty.

@@ -43,8 +43,8 @@ _NOT_A_FILE: Final = "Path is not a file"
 
 
 def open_hdfs(authority: str, options: Mapping[str, object]) -> HdfsFiles:
-    """Open the HDFS of a NameNode (``host:port``), of a name service, or, without authority, of
-    ``fs.defaultFS``.
+    """Open the HDFS of a NameNode (``host:port``),
+    of a name service, or, without authority, of ``fs.defaultFS``.
     """
     return _open("hdfs", authority, options)
 
@@ -87,8 +87,8 @@ class HdfsFiles:
     """Files on HDFS."""
 
     def __init__(self, client: Any, blind: Any = None) -> None:
-        """``blind`` is a client without key server; None if none is configured, so that no encrypted file can
-        be read.
+        """``blind`` is a client without key server;
+        None if none is configured, so that no encrypted file can be read.
         """
         self._client = client
         self._blind = blind
@@ -237,8 +237,8 @@ def _translate_errors(location: Location) -> Iterator[None]:
 
 
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree; the client reports a remote exception as a RuntimeError with its
-    class name.
+    """Return the error of Tideline's tree;
+    the client reports a remote exception as a RuntimeError with its class name.
     """
     path, text = printable(str(location)), str(error)
     if (zone_error := find_zone_error(error, location)) is not None:

@@ -54,8 +54,8 @@ def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
 
 
 class LocalFiles:
-    """Files through system calls. Paths are plain strings, because ``pathlib`` takes longer than the calls
-    for a small file.
+    """Files through system calls. Paths are plain strings,
+    because ``pathlib`` takes longer than the calls for a small file.
     """
 
     def __init__(self, *, fsync: bool = True) -> None:
@@ -123,8 +123,8 @@ class LocalFiles:
                 _sync_directory(directory.path)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks
-        share blocks.
+        """Copy with ``copy_file_range``:
+        no byte passes through this process, and file systems with reflinks share blocks.
         """
         if not isinstance(source, LocalReader) or not isinstance(target, LocalWriter):
             return 0
@@ -217,8 +217,8 @@ def _create(path: str) -> int:
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file or directory; None for a link or if it vanished after the directory was
-    read.
+    """Return the entry of a file or directory;
+    None for a link or if it vanished after the directory was read.
     """
     if child.is_symlink():
         return None
@@ -230,8 +230,8 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def _forget_checksum(location: Location) -> None:
-    """Remove ``.NAME.crc``, which Hadoop writes beside a local file; it would refuse to read other content
-    under the name.
+    """Remove ``.NAME.crc``, which Hadoop writes beside a local file;
+    it would refuse to read other content under the name.
     """
     directory, _, name = location.path.rpartition("/")
     path = f"{directory}/.{name}.crc"
@@ -261,8 +261,8 @@ def _to_state(stat: os.stat_result, location: Location) -> FileState:
 
 
 class _OsErrors:
-    """Raises failures of system calls in its block as errors of Tideline. A class, because a generator costs
-    as much as a call.
+    """Raises failures of system calls in its block as errors of Tideline.
+    A class, because a generator costs as much as a call.
     """
 
     __slots__ = ("_location",)
@@ -304,8 +304,8 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
 
 
 def _to_tideline_error(error: OSError, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree for a failed system call; one that is not listed counts as
-    transient.
+    """Return the error of Tideline's tree for a failed system call;
+    one that is not listed counts as transient.
     """
     kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
     return kind(message, path=printable(str(location)), reason=error.strerror or str(error), hint=hint)

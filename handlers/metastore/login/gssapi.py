@@ -130,8 +130,8 @@ class Context:
     """A security context with a service. Not thread-safe; ``close`` releases it."""
 
     def __init__(self, service: str, client: str | None, store: Mapping[str, str]) -> None:
-        """Begin a context as ``client`` (None: the first principal of the store) with credentials of
-        ``store``.
+        """Begin a context as ``client`` (None:
+        the first principal of the store) with credentials of ``store``.
 
         The keys of ``store`` are those of the library: ``client_keytab`` and ``ccache``. If it is empty, the
         process' own ticket cache is used.
@@ -184,8 +184,8 @@ class Context:
         return result
 
     def unwrap(self, token: bytes) -> tuple[bytes, bool]:
-        """Return the message of a token and whether it was encrypted; raise GssapiError if it was changed on
-        its way.
+        """Return the message of a token and whether it was encrypted;
+        raise GssapiError if it was changed on its way.
         """
         minor, state, output = c_uint32(), c_int(), _Buffer()
         major = self._library.gss_unwrap(
@@ -242,8 +242,8 @@ def _name(principal: str) -> Iterator[c_void_p]:
 
 @contextmanager
 def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_void_p]:
-    """Yield credentials; the library obtains a ticket if the store's is missing, expired or past half of its
-    life.
+    """Yield credentials;
+    the library obtains a ticket if the store's is missing, expired or past half of its life.
     """
     library, minor, credentials = _library(), c_uint32(), c_void_p()
     elements = (_Element * len(store))(

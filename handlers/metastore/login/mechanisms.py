@@ -145,8 +145,8 @@ class Kerberos:
         return token
 
     def discard_refused_tickets(self) -> None:
-        """Discard the tickets of the keytab after a refusal by the metastore: with a new key it refuses those
-        for its old one.
+        """Discard the tickets of the keytab after a refusal by the metastore:
+        with a new key it refuses those for its old one.
 
         If only the KDC failed, they stay, because they are still good for other servers.
         """
@@ -154,8 +154,8 @@ class Kerberos:
             destroy_ticket_cache(_ticket_cache(self._login))
 
     def _discard_expired_tickets(self, error: GssapiError) -> None:
-        """Discard tickets that could not be renewed: as long as there are any, the library only says that
-        they have expired.
+        """Discard tickets that could not be renewed:
+        as long as there are any, the library only says that they have expired.
 
         The next attempt then reports why the KDC issues no new ones.
         """
@@ -170,8 +170,8 @@ class Kerberos:
             raise self._failed("a call cannot be signed or encrypted", error) from error
 
     def unwrap(self, token: bytes) -> bytes:
-        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although
-        that was agreed on.
+        """Return the message; raise LoginFailed if it was changed on its way,
+        or is not encrypted although that was agreed on.
         """
         try:
             message, encrypted = self._context.unwrap(token)
@@ -182,8 +182,8 @@ class Kerberos:
         return message
 
     def _choose_protection(self, challenge: bytes) -> bytes:
-        """Choose the weakest protection that both sides accept: the server's settings decide about stronger
-        ones.
+        """Choose the weakest protection that both sides accept:
+        the server's settings decide about stronger ones.
         """
         offer, _ = self._context.unwrap(challenge)
         if len(offer) != 4:
@@ -218,8 +218,8 @@ class Kerberos:
 
 
 def _credential_store(login: KerberosLogin) -> dict[str, str]:
-    """Return where the library finds credentials; each thread has tickets of its own, because the library
-    replaces them when it renews them.
+    """Return where the library finds credentials;
+    each thread has tickets of its own, because the library replaces them when it renews them.
     """
     if login.keytab is None:
         return {}

@@ -148,8 +148,8 @@ def _read_exactly(channel: Channel, size: int) -> bytes:
 
 
 class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
-    """Thrift's transport between the protocol's buffer and the socket. The buffer above writes one whole
-    request at a time.
+    """Thrift's transport between the protocol's buffer and the socket.
+    The buffer above writes one whole request at a time.
     """
 
     def __init__(self, channel: LimitedChannel, protection: MessageProtection | None) -> None:
@@ -192,8 +192,8 @@ class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
 
     @staticmethod
     def _protect(function: Callable[[bytes], bytes], data: bytes) -> bytes:
-        """Call ``wrap`` or ``unwrap``; a failure breaks the connection, because the tokens that follow depend
-        on this one.
+        """Call ``wrap`` or ``unwrap``;
+        a failure breaks the connection, because the tokens that follow depend on this one.
         """
         try:
             return function(data)

@@ -1,3 +1,3 @@
-"""The metastore's calls about objects: databases, tables, partitions, constraints, statistics and
-functions.
+"""The metastore's calls about objects:
+databases, tables, partitions, constraints, statistics and functions.
 """

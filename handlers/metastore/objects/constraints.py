@@ -109,15 +109,15 @@ class ConstraintCalls(Session):
         return columns
 
     def all_constraints(self, db: str, table: str) -> dict[ConstraintKind[Any], list[Any]]:
-        """Return the columns of all constraints of a table by kind, for the kinds that the server's version
-        has.
+        """Return the columns of all constraints of a table by kind,
+        for the kinds that the server's version has.
         """
         kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
         return {kind: self.constraints(kind, db, table) for kind in kinds}
 
     def foreign_keys_to(self, db: str, table: str) -> list[SQLForeignKey]:
-        """Return the columns of all foreign keys that refer to a table; none from Hive 2.3, which lists only
-        those of a named table.
+        """Return the columns of all foreign keys that refer to a table;
+        none from Hive 2.3, which lists only those of a named table.
         """
         if self.hive_version < V3_1:
             return []

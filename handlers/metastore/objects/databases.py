@@ -108,8 +108,8 @@ class DatabaseCalls(Session):
         return self._invoke(_CONFIG, key, default)
 
     def translates_plain_tables(self) -> bool:
-        """Whether the server makes plain managed tables external when they are created, as Hive 4 does by
-        default.
+        """Whether the server makes plain managed tables external when they are created,
+        as Hive 4 does by default.
         """
         return bool(self.config_value(_TRANSFORMER).strip())
 

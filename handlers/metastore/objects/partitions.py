@@ -153,8 +153,8 @@ class PartitionCalls(Session):
         return partitions
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list
-        that is the caller's.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions,
+        sorted by name, in a list that is the caller's.
 
         If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises
         ServerFault.
@@ -215,8 +215,8 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist, and
-        then change none in its request.
+        """Replace partitions, identified by their values;
+        raise InvalidRequest if one does not exist, and then change none in its request.
 
         Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its
         transactional listener refuses a second event in one request ("Invalid attempt to overwrite a
@@ -247,8 +247,8 @@ class PartitionCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> None:
-        """Replace the partition with ``values`` by ``renamed``; the directory of a managed partition
-        moves.
+        """Replace the partition with ``values`` by ``renamed``;
+        the directory of a managed partition moves.
         """
         if self.hive_version < V4_0:
             self._require_hive_4_for("rename_partition", valid_write_ids)
@@ -290,8 +290,8 @@ class PartitionCalls(Session):
         delete_data: bool = True,
         if_exists: bool = False,
     ) -> None:
-        """Drop partitions by name, ``BATCH`` in one call; raise NotFound if one is missing, unless
-        ``if_exists``.
+        """Drop partitions by name, ``BATCH`` in one call;
+        raise NotFound if one is missing, unless ``if_exists``.
 
         Each batch is dropped completely or not at all.
         """

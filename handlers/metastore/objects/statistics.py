@@ -97,16 +97,16 @@ class StatisticsCalls(Session):
     def update_table_statistics(
         self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
     ) -> None:
-        """Set the statistics of some columns of a table; raise NotFound if the table or a column is
-        missing.
+        """Set the statistics of some columns of a table;
+        raise NotFound if the table or a column is missing.
         """
         self._update(_UPDATE_TABLE, _UPDATE_TABLE_BEFORE_4, statistics, write_id, valid_write_ids)
 
     def update_partition_statistics(
         self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
     ) -> None:
-        """Set the statistics of some columns of one partition; raise NotFound if the partition or a column is
-        missing.
+        """Set the statistics of some columns of one partition;
+        raise NotFound if the partition or a column is missing.
         """
         self._update(_UPDATE_PARTITION, _UPDATE_PARTITION_BEFORE_4, statistics, write_id, valid_write_ids)
 
@@ -119,8 +119,8 @@ class StatisticsCalls(Session):
         self._invoke(_DELETE_OF_TABLE, db, table, column, _ENGINE)
 
     def delete_partition_statistics(self, db: str, table: str, partition_name: str, column: str) -> None:
-        """Delete the statistics of one column of a partition, as ``delete_table_statistics``; raise
-        NotFound.
+        """Delete the statistics of one column of a partition,
+        as ``delete_table_statistics``; raise NotFound.
         """
         self._invoke(_DELETE_OF_PARTITION, db, table, partition_name, column, _ENGINE)
 
@@ -160,8 +160,8 @@ class StatisticsCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> dict[str, list[ColumnStatisticsObj]]:
-        """Return the available statistics for ``columns``, by partition name; partitions without statistics
-        are omitted.
+        """Return the available statistics for ``columns``, by partition name;
+        partitions without statistics are omitted.
         """
         request = PartitionsStatsRequest(
             dbName=db,

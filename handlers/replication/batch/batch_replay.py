@@ -71,8 +71,8 @@ Way = OnTarget | Merged | AppliedAhead | Joined | Alone
 def choose_way(
     event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
 ) -> Way:
-    """Return what applies ``event``: nothing if that is done or another one does it, a lane, or replay
-    now.
+    """Return what applies ``event``:
+    nothing if that is done or another one does it, a lane, or replay now.
     """
     if event.event_id <= on_target:
         return OnTarget()
@@ -245,8 +245,8 @@ class BatchReplay:
             return self._dispatcher.give_up(event, fault)
 
     def _load_tables(self) -> None:
-        """Load tables that an unknown transaction wrote into, or that an unreadable event may have
-        changed.
+        """Load tables that an unknown transaction wrote into,
+        or that an unreadable event may have changed.
         """
         names = self._transactions.take_tables_to_load()
         if names:

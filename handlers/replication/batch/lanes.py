@@ -1,5 +1,5 @@
-"""Lanes: threads that change the target's metastore while replay does something else, each with a connection
-of its own.
+"""Lanes: threads that change the target's metastore while replay does something else,
+each with a connection of its own.
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
 stored, and a cache of its own for one event. What an event changes in the state of the policy is recorded at
@@ -63,8 +63,8 @@ class Lanes:
         self._connections: list[Metastore] = []
 
     def start(self, event: Event, events: Sequence[Event], table: Table | None) -> Job:
-        """Apply ``event``, which stands for ``events``, in a lane; ``table`` is the target's table if replay
-        has cached it.
+        """Apply ``event``, which stands for ``events``, in a lane;
+        ``table`` is the target's table if replay has cached it.
         """
         return Job(events, self._executor.submit(self._apply, event, table, time.perf_counter()))
 
@@ -101,8 +101,8 @@ class Lanes:
         return replace(self._context, target=target, table_cache=cache, tables=tables)
 
     def finish(self, job: Job) -> Done | None:
-        """Wait for a job that has begun; return None if it has not begun, which cancels it, or if it
-        failed.
+        """Wait for a job that has begun;
+        return None if it has not begun, which cancels it, or if it failed.
         """
         if job.future.cancel() or job.future.exception() is not None:
             return None

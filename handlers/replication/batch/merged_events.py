@@ -79,8 +79,8 @@ OF_TABLES: Final = (
 
 
 def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[int]) -> list[Joinable]:
-    """Return the events that may be applied together with ``first``, which is the first of them; ``coming``
-    are those after it.
+    """Return the events that may be applied together with ``first``,
+    which is the first of them; ``coming`` are those after it.
 
     ``writers`` are the transactions that hold a write id of the table now.
     """
@@ -129,8 +129,8 @@ def _count(event: Joinable) -> int:
 
 
 def changes_only_objects(event: Joinable) -> bool:
-    """Whether the event changes nothing but the partitions' objects: it neither renames nor truncates nor
-    moves one.
+    """Whether the event changes nothing but the partitions' objects:
+    it neither renames nor truncates nor moves one.
     """
     if not isinstance(event, PartitionsAltered):
         return True
@@ -209,8 +209,8 @@ class EventJoiner:
         return event.event_id in self._done
 
     def select(self, event: Event) -> Sequence[Joinable]:
-        """Return the events to apply together, of which ``event`` is the first; empty if it is applied
-        alone.
+        """Return the events to apply together, of which ``event`` is the first;
+        empty if it is applied alone.
         """
         if event.event_id not in self._places or self.is_done(event):
             return ()
@@ -220,8 +220,8 @@ class EventJoiner:
         return joined if len(joined) > 1 else ()
 
     def find(self, event: Joinable) -> Sequence[Joinable]:
-        """Return the event, and those that may be applied together with it; its table must be in scope and
-        transactional.
+        """Return the event, and those that may be applied together with it;
+        its table must be in scope and transactional.
         """
         place = self._places.get(event.event_id)
         if place is None or event.table in self._refused:
@@ -247,8 +247,8 @@ class EventJoiner:
         self._done.update(event.event_id for event in joined[1:])
 
     def refuse(self, joined: Sequence[Joinable]) -> None:
-        """Note that the target refused the events together: no others of the table are joined in this
-        batch.
+        """Note that the target refused the events together:
+        no others of the table are joined in this batch.
         """
         self._refused.add(joined[0].table)
 
@@ -288,8 +288,8 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
 
 
 def is_plain(event: TableAltered) -> bool:
-    """Whether the event can be decoded, and neither truncates nor renames nor moves to another location nor
-    changes columns.
+    """Whether the event can be decoded,
+    and neither truncates nor renames nor moves to another location nor changes columns.
     """
     if event.truncate:
         return False

@@ -95,8 +95,8 @@ class WorkAhead:
         *,
         must_raise_before: Callable[[Event], bool],
     ) -> None:
-        """``must_raise_before`` returns whether the target's position must be raised before an event; None as
-        ``lanes`` starts nothing.
+        """``must_raise_before`` returns whether the target's position must be raised before an event;
+        None as ``lanes`` starts nothing.
         """
         self._context = context
         self._joiner = joiner
@@ -111,8 +111,8 @@ class WorkAhead:
         self._counts = LaneCounts()
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
-        """Start what may be started of a batch; ``events`` are those that may concern the policy, and all
-        before them is recorded.
+        """Start what may be started of a batch;
+        ``events`` are those that may concern the policy, and all before them is recorded.
 
         ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the
         state does not know the tables.
@@ -144,8 +144,8 @@ class WorkAhead:
         )
 
     def start_after(self, recorded: int, *, upcoming: int) -> None:
-        """Start the events that wait for nothing after ``recorded``; replay itself applies those up to
-        ``upcoming``.
+        """Start the events that wait for nothing after ``recorded``;
+        replay itself applies those up to ``upcoming``.
         """
         ready, self._postponed = self._postponed, []
         while self._waiting and self._waiting[0][0] <= recorded:
@@ -231,8 +231,8 @@ class WorkAhead:
 def find_predecessors(
     events: Iterable[Event], tables_of: Callable[[int], Iterable[str] | None]
 ) -> dict[int, int]:
-    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on; 0
-    if there is none.
+    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on;
+    0 if there is none.
 
     ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None
     if that is not known.

@@ -1,5 +1,5 @@
-"""The mark of accurate statistics (``COLUMN_STATS_ACCURATE``), from which Hive answers ``count(*)`` without
-reading rows.
+"""The mark of accurate statistics (``COLUMN_STATS_ACCURATE``),
+from which Hive answers ``count(*)`` without reading rows.
 
 Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort,
 because readers there know that its write id is invalid; a Hive 4 target forgets that within seconds. So an
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 
 def keep_table_mark(table: Table, name: str, write_id: int | None, context: Context) -> None:
-    """Give ``table``, the next state of the target's table ``name``, the mark that the table has, unless a
-    transaction changes it.
+    """Give ``table``, the next state of the target's table ``name``,
+    the mark that the table has, unless a transaction changes it.
 
     Raises NotFound if the target has no such table.
     """
@@ -71,8 +71,8 @@ def keep_partition_marks(
     write_id: int | None,
     context: Context,
 ) -> None:
-    """Give the next states of the target's partitions the marks that these have, unless a transaction changes
-    them.
+    """Give the next states of the target's partitions the marks that these have,
+    unless a transaction changes them.
 
     ``names`` are the present names of the partitions, in the same order. A partition that does not exist
     keeps the mark that it was given.
@@ -126,8 +126,8 @@ def follow_truncated_partitions(
 def note_mixed_marks(
     table: str, partitions: Sequence[Partition], names: Sequence[str], context: Context
 ) -> None:
-    """Record the partitions of a change that have the mark, for ``complete_committed``, if others of it do
-    not have it.
+    """Record the partitions of a change that have the mark,
+    for ``complete_committed``, if others of it do not have it.
     """
     marked = [name for name, each in zip(names, partitions, strict=True) if _has_mark(each)]
     if 0 < len(marked) < len(names):
@@ -135,8 +135,8 @@ def note_mixed_marks(
 
 
 def complete_committed(table: str, context: Context) -> None:
-    """Remove the marks of recorded partitions that the source does not have after the commit of a transaction
-    that wrote them.
+    """Remove the marks of recorded partitions that the source does
+    not have after the commit of a transaction that wrote them.
     """
     if (unchecked := context.tables.unchecked_marks.get(table)) is None:
         return
@@ -145,8 +145,8 @@ def complete_committed(table: str, context: Context) -> None:
 
 
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
-    """Remove the marks of truncated partitions of a renamed table, now called ``name``, that the source does
-    not have.
+    """Remove the marks of truncated partitions of a renamed table,
+    now called ``name``, that the source does not have.
 
     If the source has given the table yet another name, the partitions stay recorded until that rename is
     replayed.
@@ -182,8 +182,8 @@ def _has_mark(item: Table | Partition) -> bool:
 
 
 def _settle_mark(item: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
-    """Replace the mark of ``item`` by that of ``present``; remove it if there is none, or if ``item`` is late
-    and has other numbers.
+    """Replace the mark of ``item`` by that of ``present``;
+    remove it if there is none, or if ``item`` is late and has other numbers.
     """
     _remove_mark(item)
     if _has_mark(present) and not (is_late and _read_numbers(item) != _read_numbers(present)):
@@ -195,8 +195,8 @@ def _read_numbers(item: Table | Partition) -> dict[str, str]:
 
 
 def _is_late(table: str, write_id: int | None, context: Context) -> bool:
-    """Whether a change under ``write_id``, which no open transaction holds, came after its transaction; one
-    that a load contains did not.
+    """Whether a change under ``write_id``, which no open transaction holds,
+    came after its transaction; one that a load contains did not.
     """
     return write_id is not None and not context.tables.loads.contains_write(table, write_id)
 
@@ -208,8 +208,8 @@ def _is_written(table: str, write_id: int | None, context: Context) -> bool:
 
 
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
-    """Mark statistics that came with ``write_id`` as inaccurate, because its rows are not and will not be on
-    the target.
+    """Mark statistics that came with ``write_id`` as inaccurate,
+    because its rows are not and will not be on the target.
 
     Objects that no longer exist are skipped.
     """

@@ -74,8 +74,8 @@ class SchemaFiles:
         self._copied: dict[Location, str] = {}
 
     def place(self, item: T) -> T:
-        """Copy the schema files of a table or partition of the source, and change its properties to name the
-        copies.
+        """Copy the schema files of a table or partition of the source,
+        and change its properties to name the copies.
 
         Raises UnsafePath for a file that may not be read, FileLost, LimitExceeded, Unsupported, and transient
         errors.
@@ -149,8 +149,8 @@ def _list_properties(item: Table | Partition) -> Iterator[dict[str, str]]:
 
 
 def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
-    """Return the file that a property names; None if it names none, or one that both clusters reach by the
-    same URL.
+    """Return the file that a property names;
+    None if it names none, or one that both clusters reach by the same URL.
 
     A URL without scheme or host is of the default file system, which the table's location ``beside`` shows.
     Raises UnsafePath and Unsupported.

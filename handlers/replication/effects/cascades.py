@@ -40,8 +40,8 @@ of them differ."""
 
 
 def is_cascaded(event: TableAltered, current_name: str, context: Context) -> bool:
-    """Whether the source changed the columns of the partitions together with those of the table, which the
-    target has as ``current_name``.
+    """Whether the source changed the columns of the partitions together with those of the table,
+    which the target has as ``current_name``.
     """
     before, after = event.before.value, event.after.value
     if not after.partitionKeys or not changes_columns(before, after):
@@ -51,8 +51,8 @@ def is_cascaded(event: TableAltered, current_name: str, context: Context) -> boo
 
 
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
-    """Give the partitions of a renamed table the columns that they have at the source, if one of the first
-    ones differs.
+    """Give the partitions of a renamed table the columns that they have at the source,
+    if one of the first ones differs.
     """
     if not event.after.value.partitionKeys:
         return
@@ -76,8 +76,8 @@ def _copy_columns(event: TableAltered, name: str, context: Context) -> None:
 
 
 def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[Partition, Partition]]:
-    """Return some partitions of the source that existed before the event, each with that of the target's
-    table ``name``.
+    """Return some partitions of the source that existed before the event,
+    each with that of the target's table ``name``.
     """
     table, policy = event.after.value, context.policy
     try:

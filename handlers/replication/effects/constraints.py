@@ -27,8 +27,8 @@ _KINDS: Final = {kind.event_type: kind for kind in CONSTRAINT_KINDS}
 
 
 def add(event: ConstraintsAdded, context: Context) -> None:
-    """Add the constraints that the target's table does not have yet; do nothing if the table was dropped
-    since.
+    """Add the constraints that the target's table does not have yet;
+    do nothing if the table was dropped since.
     """
     assert event.table is not None
     kind, db = _KINDS[event.kind], context.policy.target_db
@@ -82,8 +82,8 @@ def drop(event: ConstraintDropped, context: Context) -> None:
 
 @contextmanager
 def keep_constraints(table: str, context: Context) -> Iterator[None]:
-    """Add constraints again that the target's table loses when the block drops another table with constraints
-    of equal names.
+    """Add constraints again that the target's table loses when
+    the block drops another table with constraints of equal names.
 
     Hive then removes those of all tables, also in other databases: names and positions alone are the primary
     key of its objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is
@@ -100,8 +100,8 @@ def keep_constraints(table: str, context: Context) -> Iterator[None]:
 
 
 def group_by_constraint(kind: ConstraintKind[Any], columns: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return the columns of each constraint by its name in lower case: each is added by one call, and may
-    have several columns.
+    """Return the columns of each constraint by its name in lower case:
+    each is added by one call, and may have several columns.
     """
     named: dict[str, list[Any]] = {}
     for column in columns:
@@ -115,8 +115,8 @@ def lower_names(names: Iterable[str]) -> set[str]:
 
 
 def rewrite_database(column: Any, source_db: str, target_db: str) -> bool:
-    """Replace the source database by the target's in every field; return False if a field names another
-    database.
+    """Replace the source database by the target's in every field;
+    return False if a field names another database.
     """
     column.catName = None
     for field in ("table_db", "fktable_db", "pktable_db"):

@@ -36,16 +36,16 @@ def create(event: DatabaseCreated, context: Context) -> None:
 
 
 def alter(event: DatabaseAltered, context: Context) -> None:
-    """Copy description, owner and parameters; do nothing if the database does not exist (it was dropped
-    later).
+    """Copy description, owner and parameters;
+    do nothing if the database does not exist (it was dropped later).
     """
     with suppress(NotFound):
         context.target_position.update(lambda target: apply_database_changes(event.after.value, target))
 
 
 def drop(_event: DatabaseDropped, context: Context) -> None:
-    """Drop the target database with its remaining contents; the source has logged a drop of each table
-    before.
+    """Drop the target database with its remaining contents;
+    the source has logged a drop of each table before.
     """
     context.tables.forget_all()
     context.target_position.forget()
@@ -56,8 +56,8 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
 
 
 def mark_source(source: Metastore, policy: Policy) -> None:
-    """Add the policy to ``repl.source.for`` of the source database; raise NotFound if there is no such
-    database.
+    """Add the policy to ``repl.source.for`` of the source database;
+    raise NotFound if there is no such database.
 
     The change manager keeps deleted and renamed files only for databases with this parameter (reference:
     hive-replication.md §1.6). It is the only thing that Tideline writes on the source, and it logs no event
@@ -72,8 +72,8 @@ def mark_source(source: Metastore, policy: Policy) -> None:
 
 
 def unmark_source(source: Metastore, policy: Policy) -> bool:
-    """Remove the policy from ``repl.source.for``; return whether it was there. Raises NotFound if there is no
-    such database.
+    """Remove the policy from ``repl.source.for``;
+    return whether it was there. Raises NotFound if there is no such database.
 
     Hive refuses DROP DATABASE while the parameter has a value, so it is removed with the last policy.
     """
@@ -105,8 +105,8 @@ def to_target_database(source: Database, policy: Policy) -> Database:
 
 
 def apply_database_changes(source: Database, target: Database) -> Database:
-    """Copy description, owner and own parameters of ``source`` to ``target``; location and ``repl.*``
-    parameters stay.
+    """Copy description, owner and own parameters of ``source`` to ``target``;
+    location and ``repl.*`` parameters stay.
     """
     of_replication = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
     target.parameters = {**select_own_parameters(source), **of_replication}
@@ -144,8 +144,8 @@ def list_tables_to_load(context: Context) -> tuple[str, ...]:
 
 
 def renew_database(context: Context) -> None:
-    """Give the target database the source's properties; create it if it was created at the source within the
-    gap.
+    """Give the target database the source's properties;
+    create it if it was created at the source within the gap.
     """
     policy = context.policy
     try:

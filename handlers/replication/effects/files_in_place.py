@@ -1,5 +1,5 @@
-"""Finds transactional tables that get rows without a write event, because a change of the metadata shows
-files that are there already.
+"""Finds transactional tables that get rows without a write event,
+because a change of the metadata shows files that are there already.
 
 Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event.
 These changes are:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 
 def brings_files(event: Event, context: Context) -> bool:
-    """Whether the event gives a transactional table rows that no write event names, so that it must be
-    loaded.
+    """Whether the event gives a transactional table rows that no write event names,
+    so that it must be loaded.
 
     Raises FilesUnavailable, and UnsafePath for a directory that may not be read.
     """
@@ -135,8 +135,8 @@ def _list_open(event: Event, context: Context) -> frozenset[int]:
 
 
 def _comes_with_files(partition: Partition, mark: int, opened: frozenset[int], context: Context) -> bool:
-    """Whether a new partition has files; ``mark`` is the highest write id of its table at the event, and
-    ``opened`` are open.
+    """Whether a new partition has files;
+    ``mark`` is the highest write id of its table at the event, and ``opened`` are open.
     """
     has_count = _counts_files(partition)
     if (has_count and partition.writeId in opened) or not partition.sd.location:

@@ -1,5 +1,5 @@
-"""How replay treats the events of tables whose rows come by a load instead of by events, and which tables an
-unreadable event loads.
+"""How replay treats the events of tables whose rows come by a load instead of by events,
+and which tables an unreadable event loads.
 
 - Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename
   moves it to the new name.
@@ -63,8 +63,8 @@ def is_loaded(event: Event, table: str, context: Context) -> bool:
 
 
 def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
-    """Return an allocation without the write ids that the loaded rows contain; other events are returned
-    unchanged.
+    """Return an allocation without the write ids that the loaded rows contain;
+    other events are returned unchanged.
     """
     if not isinstance(event, WriteIdsAllocated):
         return event
@@ -111,8 +111,8 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
 
 
 def apply_rename(event: Event, move: Rename, context: Context) -> str:
-    """Apply a rename of or to a table that waits for its load or was loaded, or of a table that enters the
-    policy.
+    """Apply a rename of or to a table that waits for its load or was loaded,
+    or of a table that enters the policy.
     """
     covers, loads = context.policy.covers, context.tables.loads
     old, new = move.before[1], move.after[1]
@@ -199,8 +199,8 @@ def _find_changed(event: Undecodable, names: Sequence[str], context: Context) ->
 
 
 def _has_log(event_id: int, context: Context) -> bool:
-    """Whether the notification log still has this event; False if its oldest event is too large to be
-    read.
+    """Whether the notification log still has this event;
+    False if its oldest event is too large to be read.
     """
     try:
         oldest = context.source.next_events(0, 1)
@@ -210,8 +210,8 @@ def _has_log(event_id: int, context: Context) -> bool:
 
 
 def _find_table(event_id: int, names: Sequence[str], context: Context) -> str | None:
-    """Return the one of ``names`` that the event concerns, by halving the list; None if it concerns none of
-    them.
+    """Return the one of ``names`` that the event concerns,
+    by halving the list; None if it concerns none of them.
     """
     source, db = context.source, context.policy.source_db
     if not names or not source.has_event(event_id, db, names):

@@ -223,8 +223,8 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Record the partitions whose object contains a write id as touched by its transaction, if its rows are
-    replicated.
+    """Record the partitions whose object contains a write id as touched by its transaction,
+    if its rows are replicated.
     """
     if not context.policy.copies_rows(table or ""):
         return
@@ -234,8 +234,8 @@ def record_touched(
 
 
 def remember_touched(event: PartitionsAdded | PartitionsAltered, context: Context) -> None:
-    """Record the touched partitions of an event that the target already has; its own table gives the
-    partition keys.
+    """Record the touched partitions of an event that the target already has;
+    its own table gives the partition keys.
     """
     if event.owner is None or event.table is None:
         return

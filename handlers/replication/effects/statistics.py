@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:
-    """Write the statistics of a table or partition; do nothing if it does not exist, because it was dropped
-    later.
+    """Write the statistics of a table or partition;
+    do nothing if it does not exist, because it was dropped later.
     """
     assert event.table is not None
     statistics = event.statistics.copy()
@@ -53,8 +53,8 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 
 
 def delete(event: StatisticsDeleted, context: Context) -> None:
-    """Delete the statistics of a column; those that do not exist, or whose table was dropped since, are
-    skipped.
+    """Delete the statistics of a column;
+    those that do not exist, or whose table was dropped since, are skipped.
 
     Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column
     deleted all of them in Hive 3.1 and none in 4.2; what the source has now shows which.
@@ -122,8 +122,8 @@ def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Con
 
 
 def restore_after_rename(event: TableAltered, table: str, context: Context) -> None:
-    """Write the target's statistics of a renamed table to it again, those that were accurate at the source
-    before.
+    """Write the target's statistics of a renamed table to it again,
+    those that were accurate at the source before.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
     after its event. Hive 4.2 does that by a call of its own, which it logs at the source; what 4.0 and 4.1 do

@@ -62,8 +62,8 @@ def create(event: TableCreated, context: Context) -> None:
 
 
 def _place_properties(source: Table, context: Context) -> None:
-    """Give the target's table the properties that depend on its location, which its metastore has chosen or
-    changed.
+    """Give the target's table the properties that depend on its location,
+    which its metastore has chosen or changed.
     """
     if is_view(source) or not names_locations(source):
         return
@@ -84,8 +84,8 @@ def _place_properties(source: Table, context: Context) -> None:
 
 
 def _copy_first_rows(event: TableCreated, context: Context) -> None:
-    """Copy the rows of a CREATE TABLE AS SELECT into a plain table; those of a transactional one come with
-    the commit.
+    """Copy the rows of a CREATE TABLE AS SELECT into a plain table;
+    those of a transactional one come with the commit.
     """
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
@@ -100,8 +100,8 @@ def _copy_first_rows(event: TableCreated, context: Context) -> None:
 
 
 def _require_same_kind(source: Table, context: Context) -> None:
-    """Raise TargetDiverged if the target's table of this name cannot be the result of an earlier replay of
-    this event.
+    """Raise TargetDiverged if the target's table of this name
+    cannot be the result of an earlier replay of this event.
     """
     target = context.table_cache.table(_name(source))
     expected = (is_transactional(source), is_external(source), partition_key_names(source))
@@ -156,8 +156,8 @@ def rename(event: TableAltered, context: Context) -> None:
 
 
 def _translate_present(name: str, context: Context) -> None:
-    """Make the target's table external again if an earlier version of Tideline has altered it into a managed
-    one.
+    """Make the target's table external again if an earlier
+    version of Tideline has altered it into a managed one.
 
     Hive would not move the directory of such a table, and a later table of the old name would get the same
     directory.
@@ -170,8 +170,8 @@ def _translate_present(name: str, context: Context) -> None:
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
-    """Replace the target's table by the event's, at the same location unless the source's table was moved
-    (``moves``).
+    """Replace the target's table by the event's,
+    at the same location unless the source's table was moved (``moves``).
 
     The write id must be in the table as well, and the write-id list must include it; otherwise the metastore
     silently drops the accuracy of the statistics (reference: hive-4-metastore.md §3).
@@ -206,8 +206,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
 
 
 def _location_after(event: TableAltered, current_name: str, context: Context) -> tuple[str | None, bool]:
-    """Return the target's location after the change, and whether it is another one: only if the source's
-    table was moved.
+    """Return the target's location after the change, and whether it is another one:
+    only if the source's table was moved.
 
     A rename moves the directory of a managed table at the source and on the target, by the same call.
     """
@@ -222,8 +222,8 @@ def _location_after(event: TableAltered, current_name: str, context: Context) ->
 
 
 def rename_kept(move: Rename, context: Context) -> None:
-    """Rename a table that is not followed and change nothing else; do nothing if the target has none of the
-    old name.
+    """Rename a table that is not followed and change nothing else;
+    do nothing if the target has none of the old name.
     """
     old, new = move.before[1], move.after[1]
     with suppress(NotFound):
@@ -233,24 +233,24 @@ def rename_kept(move: Rename, context: Context) -> None:
 
 
 def rename_quarantined(move: Rename, context: Context) -> None:
-    """Rename a quarantined table and change nothing else, because its old name may soon belong to another
-    table.
+    """Rename a quarantined table and change nothing else,
+    because its old name may soon belong to another table.
     """
     rename_kept(move, context)
     context.tables.rename(move.before[1], move.after[1])
 
 
 def drop_renamed_away(move: Rename, context: Context) -> None:
-    """Drop a table that was renamed out of the policy, or to a name under which it is loaded, because its
-    later events are not replayed.
+    """Drop a table that was renamed out of the policy,
+    or to a name under which it is loaded, because its later events are not replayed.
     """
     with keep_constraints(move.after[1], context) if context.policy.covers(*move.after) else nullcontext():
         _drop(move.before[1], context)
 
 
 def drop(event: TableDropped, context: Context) -> None:
-    """Drop the table, without data that Hive does not own (hive-replication.md §5); do nothing if it does not
-    exist.
+    """Drop the table, without data that Hive does not own (hive-replication.md §5);
+    do nothing if it does not exist.
     """
     assert event.table is not None
     _drop(event.table, context)

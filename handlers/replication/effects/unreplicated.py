@@ -1,5 +1,5 @@
-"""Tables of a policy's database that cannot be replicated (``replicability``): their events have no effect on
-the replica.
+"""Tables of a policy's database that cannot be replicated (``replicability``):
+their events have no effect on the replica.
 
 Materialized views belong to them, with their rebuilds. Hive's own replication leaves them out as well
 (hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that
@@ -175,8 +175,8 @@ def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
 
 
 def _follow_rename(event: Event, context: Context) -> None:
-    """Forget the old name of a listed table; its event shows whether the new name cannot be replicated
-    either.
+    """Forget the old name of a listed table;
+    its event shows whether the new name cannot be replicated either.
 
     What the target has kept of it is renamed, too, because its old name may soon belong to another table.
     """
@@ -220,8 +220,8 @@ def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
 
 
 def _is_on_target(table: str, context: Context) -> bool:
-    """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the
-    replica.
+    """Whether the target has a replicated table of this name;
+    one with an obstacle of its own is not of the replica.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)
@@ -253,8 +253,8 @@ def record_obstacle(loaded: LoadedTable, context: Context) -> None:
 
 
 def record_existing(event_id: int, context: Context) -> None:
-    """Record tables of the source that cannot be replicated and of which no event was applied yet: those that
-    the target lacks.
+    """Record tables of the source that cannot be replicated and of which no event was applied yet:
+    those that the target lacks.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only
     after their next event. Those that the target has in the same form are recorded, too: a version that did
@@ -284,8 +284,8 @@ def record_existing(event_id: int, context: Context) -> None:
 
 
 def list_readable_views(context: Context) -> list[str]:
-    """Return the listed views that can be replicated now: what they read is replicated since, for example by
-    another policy.
+    """Return the listed views that can be replicated now:
+    what they read is replicated since, for example by another policy.
     """
     policy, source = context.policy, context.source
     listed = [entry.table for entry in context.tables.unreplicated.entries() if entry.code == VIEW_CODE]
@@ -298,8 +298,8 @@ def list_readable_views(context: Context) -> list[str]:
 
 
 def _read_tables(metastore: Metastore, db: str, names: Sequence[str]) -> Iterator[tuple[str, Table]]:
-    """Yield those of the named tables that exist, with their names; raise NotFound if there is no such
-    database.
+    """Yield those of the named tables that exist, with their names;
+    raise NotFound if there is no such database.
     """
     for start in range(0, len(names), _PAGE):
         for table in metastore.get_tables(db, names[start : start + _PAGE]):

@@ -1,3 +1,3 @@
-"""The files of external tables: copied by comparing directories in cycles, because no event announces
-them.
+"""The files of external tables:
+copied by comparing directories in cycles, because no event announces them.
 """

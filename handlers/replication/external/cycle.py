@@ -110,8 +110,8 @@ class ExternalCycle:
         self.progress = CycleProgress(clock())
 
     def run(self) -> None:
-        """Copy what differs; the result is in ``progress``. Raises transient errors, Interrupted and
-        Fenced.
+        """Copy what differs; the result is in ``progress``.
+        Raises transient errors, Interrupted and Fenced.
         """
         progress, base = self.progress, self._context.policy.external_base
         assert base is not None
@@ -143,8 +143,8 @@ class ExternalCycle:
             self._records.complete(int(progress.began_s))
 
     def _list_tables(self) -> tuple[list[TableDirectories], list[TableProblem]]:
-        """Return the external tables that are followed and on the target; a table that waits for its load is
-        copied by that.
+        """Return the external tables that are followed and on the target;
+        a table that waits for its load is copied by that.
 
         Tables without rows (``metadata_only``) are left out.
         """
@@ -188,8 +188,8 @@ class ExternalCycle:
                 yield TableProblem((each.table,), each.root, NotFound.code, reason)
 
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
-        """Return each directory once with its place on the target, and the problems of those that have
-        none.
+        """Return each directory once with its place on the target,
+        and the problems of those that have none.
         """
         problems: list[TableProblem] = []
         places: dict[str, str] = {}

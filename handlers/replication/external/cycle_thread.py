@@ -158,8 +158,8 @@ class ExternalThread:
             )
 
     def stop(self) -> None:
-        """Stop the cycle that runs, and wait for it; raise Transient if it does not end in time. The next one
-        continues it.
+        """Stop the cycle that runs, and wait for it;
+        raise Transient if it does not end in time. The next one continues it.
         """
         thread = self._thread
         if thread is None:

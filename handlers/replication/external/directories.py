@@ -100,8 +100,8 @@ class DirectoryCopier:
         delete: bool,
         require_held: Callable[[], None],
     ) -> None:
-        """``base`` is a directory above all targets, which must exist: otherwise the target's file system is
-        not mounted.
+        """``base`` is a directory above all targets, which must exist:
+        otherwise the target's file system is not mounted.
 
         ``require_held`` raises Fenced if another instance has taken over the target; called before files are
         removed.
@@ -137,8 +137,8 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made
-        them.
+        """Copy, remove and record what the plan says;
+        ``outcomes`` are those of its copies, if a job has made them.
 
         The first failure of a copy is raised after everything else was done. If all copies of a batch fail,
         the next is not tried.
@@ -164,8 +164,8 @@ class DirectoryCopier:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
 
     def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries without those whose names cannot be used; these are reported, and all others are
-        copied.
+        """Return the entries without those whose names cannot be used;
+        these are reported, and all others are copied.
         """
         safe, errors = _split_safe(tree, entries)
         if errors:
@@ -230,8 +230,8 @@ class DirectoryCopier:
         ]
 
     def _list_source(self, tree: Tree) -> list[Entry] | None:
-        """Return what is visible in the source's directory; None if it does not exist although its file
-        system is there.
+        """Return what is visible in the source's directory;
+        None if it does not exist although its file system is there.
         """
         location = self._copies.allowed.require_directory(tree.source)
         try:

@@ -34,8 +34,8 @@ class CopyRecords:
         self._store.recover()
 
     def read(self, directory: str) -> dict[str, CopiedFile]:
-        """Return the records of the files directly in a directory of the source, by name; raise
-        StateCorrupt.
+        """Return the records of the files directly in a directory of the source, by name;
+        raise StateCorrupt.
         """
         prefix = _prefix(directory)
         return {

@@ -51,8 +51,8 @@ class TreeCopier:
         return self._directories.counts
 
     def copy(self, trees: Iterable[Tree]) -> None:
-        """Copy all trees; raise Interrupted, Fenced, and ConfigError of jobs. Failures of directories are in
-        ``counts``.
+        """Copy all trees; raise Interrupted, Fenced, and ConfigError of jobs.
+        Failures of directories are in ``counts``.
         """
         waiting = list(trees)
         running: set[Future[ComparedDirectory | None]] = set()
@@ -85,8 +85,8 @@ class TreeCopier:
             self._copy_batch(threads)
 
     def _copy_batch(self, threads: ThreadPoolExecutor) -> None:
-        """Copy the files of all directories that wait, by a job if they are many, and finish the
-        directories.
+        """Copy the files of all directories that wait,
+        by a job if they are many, and finish the directories.
         """
         batch, self._batch = self._batch, []
         copies = [copy for each in batch for copy in each.copies]

@@ -1,3 +1,3 @@
-"""Loading: copies whole tables of the source as of one event id, for bootstraps, returning tables and
-repairs.
+"""Loading: copies whole tables of the source as of one event id,
+for bootstraps, returning tables and repairs.
 """

@@ -71,8 +71,8 @@ class BootstrapResult:
 def begin_bootstrap(
     *, source: Metastore, target: Metastore, policy: Policy, store: Store, reuses_files: bool = False
 ) -> BootstrapResult:
-    """Prepare source and target databases and record what must be loaded (steps 1 to 3); a repetition changes
-    nothing.
+    """Prepare source and target databases and record what must be loaded (steps 1 to 3);
+    a repetition changes nothing.
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
     it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
@@ -182,8 +182,8 @@ def _detach_tables(source: Metastore, target: Metastore, policy: Policy, names: 
 
 
 def _require_no_tables(target: Metastore, policy: Policy, database: Database, names: Sequence[str]) -> None:
-    """Require that the database has no tables; drop those of an unfinished bootstrap that the source does not
-    have.
+    """Require that the database has no tables;
+    drop those of an unfinished bootstrap that the source does not have.
     """
     tables = target.table_names(policy.target_db)
     if (database.parameters or {}).get(BOOTSTRAP) == PENDING:

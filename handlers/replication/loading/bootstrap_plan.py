@@ -46,8 +46,8 @@ class PlannedTable:
 
 
 def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
-    """Yield the tables that a bootstrap of the policy would load now, by name; those that vanish meanwhile
-    are left out.
+    """Yield the tables that a bootstrap of the policy would load now, by name;
+    those that vanish meanwhile are left out.
     """
     for name in list_tables(tools.source, tools.policy):
         tools.step()

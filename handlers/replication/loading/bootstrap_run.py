@@ -155,8 +155,8 @@ class _BootstrapRun:
         return views
 
     def _load(self, loads: Iterable[TableLoad]) -> None:
-        """Give the loads to the workers and record their outcomes, until each is loaded, given up or failed
-        too often.
+        """Give the loads to the workers and record their outcomes,
+        until each is loaded, given up or failed too often.
         """
         open_loads = {load.table: load for load in loads}
         for load in open_loads.values():
@@ -184,8 +184,8 @@ class _BootstrapRun:
             raise last_error
 
     def _next_outcome(self, open_loads: dict[str, TableLoad]) -> _Outcome | None:
-        """Wait a moment for the end of a try, and return tables to the workers whose pause is over; raises
-        Interrupted.
+        """Wait a moment for the end of a try, and return tables to the workers whose pause is over;
+        raises Interrupted.
         """
         if self._options.is_stopping():
             raise Interrupted("the bootstrap was stopped", policy=self._context.policy.name)

@@ -108,8 +108,8 @@ class CatchUp:
         return self.reached >= self._load.caught_up_id + PIECE_EVENTS
 
     def concerns(self, event: Event) -> bool:
-        """Whether the table must be up to date before replay applies the event: it ends a transaction of the
-        table, or renames it.
+        """Whether the table must be up to date before replay applies the event:
+        it ends a transaction of the table, or renames it.
         """
         if isinstance(event, FilesWritten | TxnCommitted | TxnAborted):
             return event.txn_id in self._own.tables.write_ids
@@ -118,8 +118,8 @@ class CatchUp:
     def apply(
         self, events: Iterable[Event], upto: int, beat: Callable[[], None], may_stop: Callable[[], bool]
     ) -> bool:
-        """Apply the table's events among ``events``, which end with the event ``upto``; return False if the
-        table failed.
+        """Apply the table's events among ``events``, which end with the event ``upto``;
+        return False if the table failed.
 
         May stop earlier, after a whole event (``reached``). Raises what replay raises; then a new catch-up
         must continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table
@@ -188,8 +188,8 @@ class CatchUp:
         failpoint("catch-up.after-event")
 
     def _concerns_table(self, event: Event) -> bool:
-        """Whether the event may be one of the table; the end of a transaction has no table, and a rename has
-        two.
+        """Whether the event may be one of the table;
+        the end of a transaction has no table, and a rename has two.
         """
         return event.table in {None, self._load.table} or isinstance(event, TableAltered)
 

@@ -79,8 +79,8 @@ class LoadFollower:
         return names
 
     def release(self, table: str, read: ReadEvents, *, load: bool = False) -> Release:
-        """Let a quarantined table return: resume it where it stopped, or load it if that is not possible or
-        ``load`` is set.
+        """Let a quarantined table return:
+        resume it where it stopped, or load it if that is not possible or ``load`` is set.
 
         A table that waits for its load already keeps waiting. Raises NotFound if it needs no release.
         """
@@ -112,8 +112,8 @@ class LoadFollower:
         return Release(entry.table, entry.event_id, None)
 
     def load_unlogged(self) -> None:
-        """Load the tables that were quarantined because files that Hive did not log are gone; called between
-        two batches.
+        """Load the tables that were quarantined because files that Hive did not log are gone;
+        called between two batches.
         """
         for entry in self.context.tables.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
@@ -147,8 +147,8 @@ class LoadFollower:
         self.context.tables.loads.remove(table)
 
     def _forget(self, table: str) -> None:
-        """Forget a table whose rows will be replaced. Transactions that wrote into it are still ended on the
-        target.
+        """Forget a table whose rows will be replaced.
+        Transactions that wrote into it are still ended on the target.
         """
         self.files.discard_table(table)
         self.context.tables.quarantine.remove(table)
@@ -161,8 +161,8 @@ class LoadFollower:
         return tuple(sorted(entries, key=lambda entry: (entry.requested_s, entry.table)))
 
     def finish(self, loaded: LoadedTable) -> None:
-        """Record that a table is loaded. If replay is already beyond the load's event, the table must catch
-        up.
+        """Record that a table is loaded.
+        If replay is already beyond the load's event, the table must catch up.
         """
         loads = self.context.tables.loads
         if not loads.is_waiting(loaded.table):
@@ -182,8 +182,8 @@ class LoadFollower:
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
-        """Give each table that catches up a turn; return whether one of them needs more. Must be called
-        before the next batch.
+        """Give each table that catches up a turn;
+        return whether one of them needs more. Must be called before the next batch.
 
         All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is
         never divided. The turn of a table is twice as long as the one before if the table did not come closer
@@ -210,8 +210,8 @@ class LoadFollower:
         return lambda: self.clock() >= end_s
 
     def prepare(self, event: Event) -> None:
-        """Complete the catch-ups that must be up to date before replay applies ``event``, which is its next
-        one.
+        """Complete the catch-ups that must be up to date before replay applies ``event``,
+        which is its next one.
         """
         for load in self.context.tables.loads.waiting() if self._works else ():
             work = self._works.get(load.load_id)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CrossedGap:
-    """A gap that was crossed: events after ``after`` up to ``upto`` were not applied, and the tables are
-    loaded instead.
+    """A gap that was crossed:
+    events after ``after`` up to ``upto`` were not applied, and the tables are loaded instead.
     """
 
     after: int
@@ -56,8 +56,8 @@ def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower)
 
 
 def _require_gap(context: Context, position: int) -> None:
-    """Raise InvalidRequest if the event after ``position`` can still be read from the source's log, or does
-    not exist yet.
+    """Raise InvalidRequest if the event after ``position`` can still be read from the source's log,
+    or does not exist yet.
     """
     current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)

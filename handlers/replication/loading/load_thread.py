@@ -53,8 +53,8 @@ class _Run:
 
 
 class LoadThread:
-    """The loads of one policy while it is followed. All methods belong to replay's thread, except for
-    ``table``.
+    """The loads of one policy while it is followed.
+    All methods belong to replay's thread, except for ``table``.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class LoadThread:
         self._due_s.pop(table, None)
 
     def cancel(self, table: str) -> None:
-        """Stop the load of ``table``, if it runs, and wait until it touches nothing any more; its result is
-        discarded.
+        """Stop the load of ``table``, if it runs, and wait until it touches nothing any more;
+        its result is discarded.
 
         Raises Transient if it does not end: replay must not change the table meanwhile, and is repeated.
         """

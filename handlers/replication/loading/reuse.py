@@ -51,8 +51,8 @@ _AT_ONCE: Final = 100
 def detach_tables(
     *, source: Metastore, target: Metastore, policy: Policy, database: Database, names: Collection[str]
 ) -> None:
-    """Drop the tables of the target database, and keep the files of those that the source has (``names``);
-    may be repeated.
+    """Drop the tables of the target database,
+    and keep the files of those that the source has (``names``); may be repeated.
 
     Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the
     drops for the source's.
@@ -85,8 +85,8 @@ def _require_unused(database: Database, policy: Policy) -> None:
 
 
 def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, *, in_scope: bool) -> bool:
-    """Drop a table; return whether its files stay, because the table of the source will be created in the
-    same directory.
+    """Drop a table; return whether its files stay,
+    because the table of the source will be created in the same directory.
     """
     name = table.tableName or ""
     keeps = in_scope and owns_data(table) and _is_reusable(table, source, target, policy)
@@ -155,8 +155,8 @@ def has_directories(files: FileSystems, location: str | None) -> bool:
 
 
 def remove_other_directories(files: FileSystems, location: str, partitions: AbstractSet[str]) -> None:
-    """Remove the directories below a partitioned table that belong to none of its ``partitions``
-    (``k=v/k2=v2``).
+    """Remove the directories below a partitioned table that
+    belong to none of its ``partitions`` (``k=v/k2=v2``).
     """
     above = {
         "/".join(name.split("/")[:-depth]) for name in partitions for depth in range(1, name.count("/") + 1)

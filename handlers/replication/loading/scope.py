@@ -42,8 +42,8 @@ class ScopeChange:
 
 
 def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
-    """Compare the policy's patterns with the stored ones; the tables are those that exist now. Raises
-    StateCorrupt.
+    """Compare the policy's patterns with the stored ones;
+    the tables are those that exist now. Raises StateCorrupt.
     """
     policy, before = context.policy, _read_policy(context.policy, reader)
     if before is None or _patterns(before) == _patterns(policy):
@@ -56,8 +56,8 @@ def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
 
 
 def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
-    """Load the tables that entered the policy since the last start, and forget those that left it. Raises
-    StateCorrupt.
+    """Load the tables that entered the policy since the last start,
+    and forget those that left it. Raises StateCorrupt.
     """
     changed = find_scope_change(context, store)
     if len(context.tables.left):

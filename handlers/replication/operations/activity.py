@@ -73,8 +73,8 @@ class Retirement:
 
 
 def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> Retirement:
-    """Mark the policy's state as retired, abort its open transactions on the target, and remove its mark at
-    the source.
+    """Mark the policy's state as retired,
+    abort its open transactions on the target, and remove its mark at the source.
     """
     with store.transaction() as txn:
         txn.put(RETIRED_KEY, str(int(time.time())).encode())

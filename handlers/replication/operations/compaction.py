@@ -1,5 +1,5 @@
-"""Compactions of a replica's tables: requested on the target, their state there, and what its compactor still
-has to do.
+"""Compactions of a replica's tables: requested on the target,
+their state there, and what its compactor still has to do.
 
 Compactions of the source are not replicated, because their files would be copied a second time. The target
 compacts on its own: its initiator works on replicated tables as on any others, and an operator may request
@@ -70,8 +70,8 @@ class CompactionState:
 def request_compactions(
     target: Metastore, policy: Policy, table: str, partitions: Sequence[str] = (), kind: Kind = "major"
 ) -> list[RequestedCompaction]:
-    """Queue a compaction of a table, or of its named partitions (all of them if none is named); returns at
-    once.
+    """Queue a compaction of a table, or of its named partitions (all of them if none is named);
+    returns at once.
 
     Raises NotFound for an unknown table, InvalidRequest for one without transactions, or for partitions that
     it does not have.
@@ -161,8 +161,8 @@ class CompactionBacklog:
 
 
 def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
-    """Return the compactions of database ``db``; at most ``listed_max`` are listed. Raises the errors of the
-    metastore.
+    """Return the compactions of database ``db``;
+    at most ``listed_max`` are listed. Raises the errors of the metastore.
     """
     by_state = {state: _read(target, db, state) for state in STATES}
     for state in (FAILED, DID_NOT_INITIATE):

@@ -121,8 +121,8 @@ def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:
 
 
 def promote(context: Context, store: Store, point: Point, *, forced: bool = False) -> Promotion:
-    """Make the target database independent; no copy and no load may run. A repetition completes an
-    interrupted promotion.
+    """Make the target database independent; no copy and no load may run.
+    A repetition completes an interrupted promotion.
 
     Raises IncompleteReplica if tables are incomplete and this is not ``forced``, Fenced if another instance
     holds the database.
@@ -214,8 +214,8 @@ def _end_transactions(context: Context, write_ids: Sequence[WriteIds]) -> None:
 
 
 def _is_removed(key: str) -> bool:
-    """Whether a parameter marks the database as a replica; those of policies that replicate it further
-    stay.
+    """Whether a parameter marks the database as a replica;
+    those of policies that replicate it further stay.
     """
     return is_replication_parameter(key) and key != SOURCE_FOR
 

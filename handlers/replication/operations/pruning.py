@@ -1,5 +1,5 @@
-"""Drops of tables that left a policy, on an operator's request. Only recorded tables are ever dropped
-(``LeftTables``).
+"""Drops of tables that left a policy, on an operator's request.
+Only recorded tables are ever dropped (``LeftTables``).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _plan_drop(name: str, context: Context) -> PlannedDrop | None:
 
 
 def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None]) -> tuple[str, ...]:
-    """Drop tables that left the policy on the target, and return them; one that is gone already is only
-    forgotten.
+    """Drop tables that left the policy on the target, and return them;
+    one that is gone already is only forgotten.
 
     ``record`` makes the entries durable. Each table is dropped before its entry is removed, so that a
     repetition after a crash finds what is left to do. Raises NotFound and InvalidRequest before anything is

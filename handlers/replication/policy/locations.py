@@ -1,5 +1,5 @@
-"""The locations in a definition: where the rows of a table are at the source, and the form of all locations
-on the target.
+"""The locations in a definition:
+where the rows of a table are at the source, and the form of all locations on the target.
 
 A table or partition names more directories than its own. Spark keeps the directory of a table in the serde
 parameter ``path`` and reads only that (``HiveExternalCatalog``); list bucketing has a directory for each
@@ -77,8 +77,8 @@ def has_placeholder(table: Table) -> bool:
 
 
 def list_row_directories(table: Table) -> tuple[str, ...]:
-    """Return the directories of a table, without those of its partitions; the first is the one that is there
-    as a rule.
+    """Return the directories of a table, without those of its partitions;
+    the first is the one that is there as a rule.
     """
     path, location = find_spark_path(table), table.sd.location
     if path is None:
@@ -97,8 +97,8 @@ def place_below(base: str, source_location: str) -> str:
 
 
 def resolve_location(value: str, owner: Location | None) -> Location | None:
-    """Return the location that a property names, one without a scheme on the file system of ``owner``; None
-    if it is none.
+    """Return the location that a property names,
+    one without a scheme on the file system of ``owner``; None if it is none.
 
     Raises UnsafePath for one that is not a safe path.
     """
@@ -157,8 +157,8 @@ def relocate_partition(partition: Partition, location: str | None, base: str | N
 
 
 def names_locations(item: Table | Partition) -> bool:
-    """Whether a property is a location, or skewed values have directories: others need no look at the item's
-    own location.
+    """Whether a property is a location, or skewed values have directories:
+    others need no look at the item's own location.
     """
     skewed = item.sd.skewedInfo
     if skewed is not None and skewed.skewedColValueLocationMaps:
@@ -187,8 +187,8 @@ def _relocate(item: Table | Partition, location: str | None, base: str | None) -
 
 
 def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item:
-    """Return a table or partition whose properties are equal on both sides if those of the target are the
-    moved ones of the source.
+    """Return a table or partition whose properties are equal on both
+    sides if those of the target are the moved ones of the source.
 
     Locations are written in relation to the item's own. ``base`` is given for one that is below
     ``external_base`` on the target.
@@ -212,8 +212,8 @@ def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item
 
 
 def _move_skewed(places: Mapping[tuple[str, ...], str], relocation: Relocation) -> dict[tuple[str, ...], str]:
-    """Return the directories of skewed values, without those that are not below the source's; file systems
-    are not compared.
+    """Return the directories of skewed values, without those that are not below the source's;
+    file systems are not compared.
     """
     source, moved = relocation.source, {}
     for values, place in places.items():
@@ -225,8 +225,8 @@ def _move_skewed(places: Mapping[tuple[str, ...], str], relocation: Relocation) 
 
 
 def change_properties(item: Table | Partition, source: Location | None, change: Change) -> None:
-    """Apply ``change`` to each ``path``, and to each property with a location that is not outside of
-    ``source``.
+    """Apply ``change`` to each ``path``,
+    and to each property with a location that is not outside of ``source``.
 
     A property for which it returns None is left out. Raises UnsafePath for a ``path`` that is not a safe
     path.

@@ -1,5 +1,5 @@
-"""Tables of which only the metadata is replicated (``metadata_only`` of a policy): definitions, partitions
-and constraints.
+"""Tables of which only the metadata is replicated (``metadata_only`` of a policy):
+definitions, partitions and constraints.
 
 Their rows are read elsewhere, or not at all on the target: in shared storage, or after a copy that another
 program makes. No file is copied, no write id is allocated, and no statistics are written, because they would
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def select_metadata(event: Event, policy: Policy) -> Event | None:
-    """Return the event without what concerns rows, None if nothing is left; unchanged if the table's rows are
-    replicated.
+    """Return the event without what concerns rows, None if nothing is left;
+    unchanged if the table's rows are replicated.
     """
     table = name_on_target(event)
     if table is None or not policy.covers(event.db, table) or policy.copies_rows(table):

@@ -70,8 +70,8 @@ class Policy:
         return None if owner is None else owner.target_db
 
     def find_owner(self, db: str, table: str | None) -> Policy | None:
-        """Return the policy that replicates a database of the source to the same target, with this table if
-        one is given.
+        """Return the policy that replicates a database of the source to the same target,
+        with this table if one is given.
         """
         for policy in (self, *self.others(db)):
             if policy.covers(db, table) if table is not None else policy.covers_db(db):

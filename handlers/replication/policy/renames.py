@@ -53,8 +53,8 @@ class Rename:
 
 
 def is_foreign(event: Event) -> bool:
-    """Whether the event belongs to another catalog; the end of a transaction, which may span catalogs, never
-    does.
+    """Whether the event belongs to another catalog;
+    the end of a transaction, which may span catalogs, never does.
     """
     return event.catalog not in CATALOGS and not isinstance(event, TxnCommitted | TxnAborted)
 
@@ -113,8 +113,8 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
 
 
 def needs_checkpoint(event: Event) -> bool:
-    """Whether the position must be recorded between the event and other events of the same names
-    (``record_points``).
+    """Whether the position must be recorded between the event
+    and other events of the same names (``record_points``).
     """
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped | FunctionCreated):
         return True
@@ -124,8 +124,8 @@ def needs_checkpoint(event: Event) -> bool:
 
 
 def find_names(event: Event) -> frozenset[str]:
-    """Return the names of the tables that the event concerns, before and after it; empty if it has no
-    table.
+    """Return the names of the tables that the event concerns,
+    before and after it; empty if it has no table.
     """
     move = find_rename(event)
     names = {event.table} if move is None else {move.before[1], move.after[1]}
@@ -133,8 +133,8 @@ def find_names(event: Event) -> frozenset[str]:
 
 
 def depends_on(event: Event, touched: AbstractSet[str]) -> bool:
-    """Whether an event that needs a checkpoint must not be repeated together with earlier ones, which concern
-    the tables ``touched``.
+    """Whether an event that needs a checkpoint must not be repeated together with earlier ones,
+    which concern the tables ``touched``.
 
     Repeated from the first of them, they would concern the table that has the name after this event.
     """
@@ -154,8 +154,8 @@ def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration
 
 
 def find_alterations(event: Event) -> frozenset[Alteration]:
-    """Return what the event alters in a way that a repetition of it would undo a later alteration; empty if
-    nothing.
+    """Return what the event alters in a way that a repetition of it would undo a later alteration;
+    empty if nothing.
 
     If two such events of one table or partition were repeated after a crash, readers would see the state
     after the first one again. Therefore the position is recorded between them.

@@ -123,8 +123,8 @@ def is_view(table: Table) -> bool:
 
 
 def find_obstacle(table: Table, policy: Policy | None = None) -> Obstacle | None:
-    """Return why ``table`` is not replicated; None if it is. Without ``policy``, rows are copied, and there
-    is an ``external_base``.
+    """Return why ``table`` is not replicated; None if it is.
+    Without ``policy``, rows are copied, and there is an ``external_base``.
     """
     if table.tableType == MATERIALIZED:
         return MATERIALIZED_VIEW
@@ -201,8 +201,8 @@ def _find_foreign_paths(table: Table, *, has_base: bool) -> Obstacle | None:
 
 
 def _is_mapped(key: str, serde: SerDeInfo | None) -> bool:
-    """Whether an option names a place of the target after replay: Spark's directories, and the schema file of
-    an Avro table.
+    """Whether an option names a place of the target after replay:
+    Spark's directories, and the schema file of an Avro table.
     """
     is_schema = key.lower().replace(".", "") == "avroschemaurl"
     return key.lower() in PATHS or (

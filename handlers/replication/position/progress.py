@@ -1,5 +1,5 @@
-"""How far one policy is: the position in its state, which a restart continues from, and ``repl.last.id`` of
-the target database.
+"""How far one policy is: the position in its state,
+which a restart continues from, and ``repl.last.id`` of the target database.
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every
 ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be
@@ -107,8 +107,8 @@ class RecordedPosition:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
     def record(self) -> None:
-        """Write position, write-id mapping and entries together; an event counts once all its parts are
-        applied.
+        """Write position, write-id mapping and entries together;
+        an event counts once all its parts are applied.
         """
         done = Position(self.applied)
         failpoint("replay.before-position")
@@ -195,8 +195,8 @@ class TargetProgress:
         self._touched.clear()
 
     def record_before(self, event_id: int) -> None:
-        """Record that all events before the given one, the end of a transaction, are applied; on the target
-        too if that is due.
+        """Record that all events before the given one, the end of a transaction, are applied;
+        on the target too if that is due.
         """
         assert self._recorded.applied < event_id, (self._recorded.applied, event_id)
         if self.is_due():

@@ -104,8 +104,8 @@ class TargetClaim:
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
     def require_own(self) -> int:
-        """Return the target's position without a claim; raise Fenced unless the database is as this state
-        left it.
+        """Return the target's position without a claim;
+        raise Fenced unless the database is as this state left it.
 
         The source is not asked, because it may be gone.
         """
@@ -127,8 +127,8 @@ class TargetClaim:
         return int(text) if text.isdecimal() else -1
 
     def _require_same_database(self) -> None:
-        """Raise ConfigError if ``target_database`` was changed: the new database has none of the tables that
-        the state counts on.
+        """Raise ConfigError if ``target_database`` was changed:
+        the new database has none of the tables that the state counts on.
         """
         stored, policy = self._store.get(DATABASE_KEY), self._context.policy
         if stored is not None and stored.decode() != policy.target_db:
@@ -142,8 +142,8 @@ class TargetClaim:
             )
 
     def _require_same_base(self) -> None:
-        """Raise ConfigError if ``external_base`` was changed: files would go below the new one, and the
-        tables stay at the former one.
+        """Raise ConfigError if ``external_base`` was changed:
+        files would go below the new one, and the tables stay at the former one.
         """
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):
@@ -167,8 +167,8 @@ class TargetClaim:
         return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
-        """Take over what the target says about its tables; if it says nothing, every table waits for a
-        load.
+        """Take over what the target says about its tables;
+        if it says nothing, every table waits for a load.
         """
         context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
@@ -188,8 +188,8 @@ class TargetClaim:
                 context.tables.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
-        """Record the target's position in the store transaction of the policy's own position, once it is
-        known.
+        """Record the target's position in the store transaction of the policy's own position,
+        once it is known.
         """
         if not self._context.target_position.stamp:
             return

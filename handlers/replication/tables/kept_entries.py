@@ -1,5 +1,5 @@
-"""Keeps a policy's quarantine, waiting loads and left tables in the parameters of its target database, in
-case the state file is lost.
+"""Keeps a policy's quarantine,
+waiting loads and left tables in the parameters of its target database, in case the state file is lost.
 
 They are written in the same call as ``repl.last.id``. So the position on the target never passes an event
 that quarantined a table unless the entry is there too, and a policy that starts again from this position

@@ -67,8 +67,8 @@ class PolicyTables:
     unchecked_marks: UncheckedTables = field(default_factory=UncheckedTables)
 
     def rename(self, old: str, new: str) -> None:
-        """Follow a rename. Raises Transient if a load works on the table and does not end; the event is then
-        repeated.
+        """Follow a rename. Raises Transient if a load works on the table and does not end;
+        the event is then repeated.
 
         Two kinds of entries do not follow: the event of the rename shows whether the new name is
         ``unreplicated``, and tables that ``left`` the policy are not renamed on the target.
@@ -80,8 +80,8 @@ class PolicyTables:
         self.objects.forget(new)
 
     def forget(self, table: str) -> None:
-        """Forget a table that exists neither at the source nor on the target. Raises Transient as ``rename``
-        does.
+        """Forget a table that exists neither at the source nor on the target.
+        Raises Transient as ``rename`` does.
         """
         self.objects.forget(table)
         self.write_ids.drop_table(f"{self.db}.{table}")
@@ -107,8 +107,8 @@ class PolicyTables:
             part.flush(txn)
 
     def to_parameters(self) -> dict[str, str]:
-        """Return the target database's parameters with the entries of incomplete and left tables
-        (``kept_entries``).
+        """Return the target database's parameters with the
+        entries of incomplete and left tables (``kept_entries``).
         """
         return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
 

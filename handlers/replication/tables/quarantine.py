@@ -88,8 +88,8 @@ class Quarantine(TableEntries[QuarantinedTable]):
         and again."""
 
     def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
-        """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first
-        reason stays.
+        """Quarantine ``table`` and return the entry;
+        None if it already is quarantined, and then the first reason stays.
 
         Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S``
         seconds.

@@ -1,5 +1,5 @@
-"""Entries of single tables in a policy's state: at most one for each table, kept in memory and stored with
-the position.
+"""Entries of single tables in a policy's state:
+at most one for each table, kept in memory and stored with the position.
 
 The quarantine and the loads of a policy are such entries, in modules of their own; the four smaller kinds are
 here. Changes are collected in memory and written in the same store transaction as the position that they
@@ -192,8 +192,8 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
         self._uncertain_event_id = -1
 
     def distrust(self, event_id: int) -> None:
-        """Note that an earlier process may have copied files for events up to this one, and that its entries
-        are lost.
+        """Note that an earlier process may have copied files for events up to this one,
+        and that its entries are lost.
         """
         self._uncertain_event_id = event_id
 

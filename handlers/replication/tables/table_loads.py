@@ -33,8 +33,8 @@ Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap"]
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """A table that waits for its load, is being loaded, or was loaded. The field names are those of the
-    stored JSON.
+    """A table that waits for its load, is being loaded, or was loaded.
+    The field names are those of the stored JSON.
     """
 
     table: str
@@ -100,8 +100,8 @@ class LoadWorker(Protocol):
 
 
 class TableLoads(TableEntries[TableLoad]):
-    """The loads of one policy, by the table name at the source. An entry stays after its load, because of
-    ``write_id``.
+    """The loads of one policy, by the table name at the source.
+    An entry stays after its load, because of ``write_id``.
     """
 
     prefix = b"load/"
@@ -164,8 +164,8 @@ class TableLoads(TableEntries[TableLoad]):
         self.put(replace(self._entries[table], event_id=event_id, write_id=write_id, problem=None))
 
     def start_catching_up(self, table: str, event_id: int, write_id: int) -> None:
-        """Record that the rows of ``table`` are on the target as of ``event_id``, which replay has already
-        passed.
+        """Record that the rows of ``table`` are on the target as of ``event_id``,
+        which replay has already passed.
         """
         entry = self._entries[table]
         self.put(

@@ -55,8 +55,8 @@ class _TableRead:
 
 
 class ExternalTables:
-    """The external tables of one policy. ``note`` belongs to replay's thread, ``refresh`` to that of the
-    cycle.
+    """The external tables of one policy.
+    ``note`` belongs to replay's thread, ``refresh`` to that of the cycle.
     """
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class ExternalTables:
     def refresh(
         self, source: Metastore, db: str, names: Sequence[str], load_of: Callable[[str], object]
     ) -> tuple[list[TableDirectories], dict[str, TidelineError]]:
-        """Return the directories of the external tables among ``names``, and the errors of those whose
-        location is not usable.
+        """Return the directories of the external tables among ``names``,
+        and the errors of those whose location is not usable.
 
         ``load_of`` returns the load that a table's state on the target comes from. Only what changed is read
         from the source.
@@ -179,8 +179,8 @@ def _read_directories(source: Metastore, db: str, table: Table) -> TableDirector
 
 
 def expects_rows(source: Metastore, db: str, name: str, root: str) -> bool:
-    """Whether the source has statistics with rows or files of a table, or partitions below its directory
-    ``root``.
+    """Whether the source has statistics with rows or files of a table,
+    or partitions below its directory ``root``.
     """
     try:
         table = source.get_table(db, name)

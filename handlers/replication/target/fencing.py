@@ -40,8 +40,8 @@ events ``repl.last.id`` counts."""
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the state file remembers of the claims of this policy. The field names are those of the stored
-    JSON.
+    """What the state file remembers of the claims of this policy.
+    The field names are those of the stored JSON.
     """
 
     epoch: str
@@ -75,16 +75,16 @@ def next_epoch(*known: str | None) -> str:
 
 
 def describe_instance() -> str:
-    """Describe this process for the operator who finds two of them: host, process id and time of the
-    claim.
+    """Describe this process for the operator who finds two of them:
+    host, process id and time of the claim.
     """
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return f"host {socket.gethostname()}, pid {os.getpid()}, since {since}"
 
 
 def describe_source(name: str, database: str, uuid: str | None) -> str:
-    """Return the identity of the source database; ``uuid`` is the metastore's own, ``name`` the configured
-    name.
+    """Return the identity of the source database;
+    ``uuid`` is the metastore's own, ``name`` the configured name.
     """
     return f"{database} of {f'metastore {uuid}' if uuid else f'source {name}'}"
 
@@ -105,8 +105,8 @@ def require_held(parameters: Mapping[str, str], epoch: str, database: str) -> No
 def was_held_by_others(
     claim: Claim | None, parameters: Mapping[str, str], *, last_id: int | None, database: str
 ) -> bool:
-    """Return whether another instance held the target since ``claim`` was stored, so that the state file is
-    out of date.
+    """Return whether another instance held the target since ``claim`` was stored,
+    so that the state file is out of date.
 
     ``last_id`` is the ``repl.last.id`` that this state wrote last. Raises TargetDiverged if the target has an
     older one, or an older epoch: it was restored from a backup.

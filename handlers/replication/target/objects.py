@@ -47,8 +47,8 @@ STATISTICS: Final = frozenset(
 
 
 def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
-    """Return what the mark names: ``BASIC`` and columns; empty if there is no mark, or none in the JSON that
-    Hive writes.
+    """Return what the mark names: ``BASIC`` and columns;
+    empty if there is no mark, or none in the JSON that Hive writes.
     """
     try:
         mark = orjson.loads((parameters or {}).get(ACCURATE, ""))
@@ -72,8 +72,8 @@ def is_insert_only(table: Table) -> bool:
 
 
 def replayed_write_id(event_write_id: int | None, table: Table) -> int | None:
-    """Return the write id to send with a change of ``table``: the event's, and none for a table without
-    transactions.
+    """Return the write id to send with a change of ``table``:
+    the event's, and none for a table without transactions.
     """
     return event_write_id if is_transactional(table) and event_write_id else None
 
@@ -102,8 +102,8 @@ def is_external(table: Table) -> bool:
 
 
 def owns_data(table: Table) -> bool:
-    """Whether a drop of the table removes its data: for managed tables, and for external ones with
-    ``external.table.purge``.
+    """Whether a drop of the table removes its data:
+    for managed tables, and for external ones with ``external.table.purge``.
 
     Hive 4 turns plain managed tables into external ones with this parameter (TRANSLATED_TO_EXTERNAL).
     """
@@ -113,15 +113,15 @@ def owns_data(table: Table) -> bool:
 
 
 def is_plain_managed(table: Table) -> bool:
-    """Whether Hive owns the table's data but has no transactions on it; since Hive 4, only if the translation
-    is switched off.
+    """Whether Hive owns the table's data but has no transactions on it;
+    since Hive 4, only if the translation is switched off.
     """
     return table.tableType == "MANAGED_TABLE" and not is_transactional(table)
 
 
 def translate_plain_table(table: Table, target: Metastore) -> Table:
-    """Change a plain managed table of the source into what the target makes of it; return the table, others
-    unchanged.
+    """Change a plain managed table of the source into what the target makes of it;
+    return the table, others unchanged.
 
     Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
     owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose
@@ -141,8 +141,8 @@ def translate_plain_table(table: Table, target: Metastore) -> Table:
 
 
 def to_target_table(source: Table, policy: Policy, location: str | None) -> Table:
-    """Change a copy of a source table into its form on the target, at ``location`` (None: the target
-    chooses).
+    """Change a copy of a source table into its form on the target,
+    at ``location`` (None: the target chooses).
     """
     source.dbName = policy.target_db
     source.catName = None
@@ -169,8 +169,8 @@ def rename_view(table: Table, policy: Policy) -> Table:
 
 
 def to_target_partition(source: Partition, policy: Policy, location: str | None) -> Partition:
-    """Change a copy of a source partition into its form on the target, at ``location`` (None: the target
-    chooses).
+    """Change a copy of a source partition into its form on the target,
+    at ``location`` (None: the target chooses).
     """
     source.dbName = policy.target_db
     source.catName = None
@@ -191,8 +191,8 @@ def _remove_statistics(item: Table | Partition) -> None:
 
 
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:
-    """Map a location of an external table below the policy's base: base + path at the source; None if there
-    is no base.
+    """Map a location of an external table below the policy's base:
+    base + path at the source; None if there is no base.
 
     As in Hive's ReplExternalTables (hive-replication.md §5), the source's scheme and host are dropped:
     ``hdfs://src/abc`` below ``hdfs://dst/r`` becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location
@@ -211,8 +211,8 @@ table's at the source."""
 def map_partition_location(
     source: str | None, source_owner: Table | None, name: str, target_owner: Table, policy: Policy
 ) -> str | None:
-    """Return the target's location of a plain partition that the source has at ``source``; None if the target
-    chooses.
+    """Return the target's location of a plain partition that the source has at ``source``;
+    None if the target chooses.
 
     With ``external_base``, one of an external table is below the base. Otherwise a partition below its
     table's directory has the same relative path on the target, and any other has a directory that is named
@@ -252,8 +252,8 @@ for Windows."""
 
 
 def escape_path_name(text: str) -> str:
-    """Escape one path component as Hive's FileUtils.escapePathName; an empty one becomes the default
-    partition's name.
+    """Escape one path component as Hive's FileUtils.escapePathName;
+    an empty one becomes the default partition's name.
     """
     if not text:
         return "__HIVE_DEFAULT_PARTITION__"

@@ -43,8 +43,8 @@ def is_same_table(event: Table, present: Table) -> bool:
 
 
 def is_written_table(owner_text: str | None, present: Table) -> bool:
-    """Whether the encoded table of a write event is this one; True if the event has none, or one that cannot
-    be read.
+    """Whether the encoded table of a write event is this one;
+    True if the event has none, or one that cannot be read.
     """
     if owner_text is None:
         return True
@@ -73,8 +73,8 @@ class SameTableSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoggedWrite:
-    """What a transaction wrote into one table: ``event_id`` is its commit, ``owner_text`` the encoded table
-    of a write event.
+    """What a transaction wrote into one table:
+    ``event_id`` is its commit, ``owner_text`` the encoded table of a write event.
     """
 
     db: str
@@ -111,8 +111,8 @@ def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: Sam
 
 
 def _find_renamed_partitions(write: LoggedWrite, source: SameTableSource) -> set[str] | None:
-    """Return the old and new names of the partitions that were renamed since the commit; None if there are
-    too many events.
+    """Return the old and new names of the partitions that were renamed since the commit;
+    None if there are too many events.
     """
     events = source.table_events(write.event_id, write.db, write.table, [_RENAME], _EVENTS_MAX)
     if len(events) >= _EVENTS_MAX:

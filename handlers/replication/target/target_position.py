@@ -1,5 +1,5 @@
-"""``repl.last.id``: the position that the target database itself carries, and the proof that this instance
-may raise it.
+"""``repl.last.id``: the position that the target database itself carries,
+and the proof that this instance may raise it.
 
 It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues
 from it. It follows the position of the state within a second (``position.progress``) and is never ahead of
@@ -77,8 +77,8 @@ class TargetPosition:
             return self.written
 
     def check(self, *, may_be_missing: bool = False) -> None:
-        """Check before a batch that the target is as this process left it; ``may_be_missing`` if the batch
-        drops the database.
+        """Check before a batch that the target is as this process left it;
+        ``may_be_missing`` if the batch drops the database.
 
         Raises Fenced if another instance took over, TargetDiverged if Hive marked the database as
         incompatible because a replayed transaction was ended by others, if its position was moved, if it
@@ -122,8 +122,8 @@ class TargetPosition:
         self.stamp = {}
 
     def advance(self, event_id: int, kept: Mapping[str, str]) -> None:
-        """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does
-        not exist.
+        """Write ``event_id`` unless the position is already there or beyond;
+        do nothing if the database does not exist.
 
         The same call writes the parameters ``kept`` with the entries of tables if they changed.
         Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs
@@ -147,8 +147,8 @@ class TargetPosition:
         return self._kept == kept
 
     def update(self, change: Callable[[Database], Database]) -> None:
-        """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not
-        exist.
+        """Replace the database by ``change`` of it, at once after reading it;
+        raise NotFound if it does not exist.
 
         Every change of the target database goes through here: two concurrent ones would undo each other.
         """
@@ -159,8 +159,8 @@ class TargetPosition:
             self._target.alter_database(self._policy.target_db, change(database))
 
     def require_held(self) -> None:
-        """Raise Fenced if another instance holds the database; reads it only if the last check is older than
-        ``FRESH_S``.
+        """Raise Fenced if another instance holds the database;
+        reads it only if the last check is older than ``FRESH_S``.
 
         Called in front of every write to the target's metastore and files, in any thread.
         """
@@ -171,8 +171,8 @@ class TargetPosition:
                 self._fetch()
 
     def check_writable(self) -> None:
-        """Write the database's parameters unchanged, which shows that the metastore and its database accept
-        writes.
+        """Write the database's parameters unchanged,
+        which shows that the metastore and its database accept writes.
 
         Raises the error of the metastore if they do not.
         """
@@ -183,8 +183,8 @@ class TargetPosition:
         self.written, self._attempted = None, None
 
     def release(self, change: Callable[[Database], Database]) -> None:
-        """Give up the claim with this last ``change`` of the database, which removes the parameters that were
-        checked here.
+        """Give up the claim with this last ``change`` of the database,
+        which removes the parameters that were checked here.
         """
         with self._lock:
             self.update(change)
@@ -196,8 +196,8 @@ class TargetPosition:
             self._target.close()
 
     def _fetch(self) -> dict[str, str] | None:
-        """Return the database's parameters; None if it does not exist. Raises Fenced if another instance
-        holds it.
+        """Return the database's parameters; None if it does not exist.
+        Raises Fenced if another instance holds it.
         """
         database = self._read()
         return None if database is None else database.parameters or {}

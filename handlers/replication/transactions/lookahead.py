@@ -109,8 +109,8 @@ class WriteIdLookahead:
         self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
-        """Open and allocate what follows, if ``pair`` of ``event`` has its turn and was not allocated
-        ahead.
+        """Open and allocate what follows,
+        if ``pair`` of ``event`` has its turn and was not allocated ahead.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:
@@ -162,8 +162,8 @@ class WriteIdLookahead:
         return allocations
 
     def _open(self, coming: Sequence[ComingAllocation]) -> dict[str, list[WriteIdOfTxn]]:
-        """Start opening the transactions; return the first of their write ids, by table, as far as
-        transactions are open.
+        """Start opening the transactions;
+        return the first of their write ids, by table, as far as transactions are open.
         """
         tables = Counter(each.table for each in coming)
         joinable = sum(count >= JOINED_MIN for count in tables.values())
@@ -191,8 +191,8 @@ class WriteIdLookahead:
             yield each
 
     def _select(self, event: WriteIdsAllocated) -> Iterator[WriteIdOfTxn]:
-        """Yield the write ids of an event that ``dispatch`` will find new at its turn, without those that
-        replace one of the same transaction.
+        """Yield the write ids of an event that ``dispatch`` will find new at its turn,
+        without those that replace one of the same transaction.
         """
         context, table = self._context, event.table
         if table is None or not context.in_scope(event.db, table) or not context.policy.copies_rows(table):
@@ -207,8 +207,8 @@ class WriteIdLookahead:
                 yield WriteIdOfTxn(txn_id, write_id)
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
-        """Allocate write ids of a table, as far as the target would give these anyway, by one call for each
-        run of them.
+        """Allocate write ids of a table,
+        as far as the target would give these anyway, by one call for each run of them.
         """
         target, policy = self._context.target, self._context.policy
         target_txns = self._find_target_txns(pairs)

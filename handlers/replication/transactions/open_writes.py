@@ -65,8 +65,8 @@ def read_write_ids(context: Context) -> list[WriteIds]:
 
 
 def discard_open_writes(write_ids: WriteIds, context: Context) -> None:
-    """Remove the files under the invisible write ids of a table, and the mark of accuracy from statistics
-    that came with them.
+    """Remove the files under the invisible write ids of a table,
+    and the mark of accuracy from statistics that came with them.
     """
     table, db = write_ids.table, context.policy.target_db
     try:
@@ -121,8 +121,8 @@ def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> No
 
 
 def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
-    """Whether a directory belongs to one invisible write; compactions write only visible rows, and none at or
-    above an open write.
+    """Whether a directory belongs to one invisible write;
+    compactions write only visible rows, and none at or above an open write.
     """
     if directory.is_compacted:
         return directory.kind == "base" and valid.has_open_up_to(directory.last)

@@ -36,8 +36,8 @@ _TABLES_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class OpeningMarks:
-    """Ids up to which replay checks the target instead of relying on the state; -1 if nothing must be
-    checked.
+    """Ids up to which replay checks the target instead of relying on the state;
+    -1 if nothing must be checked.
     """
 
     unknown_txn_id: int = -1
@@ -51,8 +51,8 @@ class OpeningMarks:
 
 
 def find_state(context: Context, table: str, write_id: int, txn_id: int) -> WriteIdState:
-    """Return the state of a write id of ``table`` that belongs to the source transaction ``txn_id``: never
-    HIDDEN.
+    """Return the state of a write id of ``table`` that belongs to the source transaction ``txn_id``:
+    never HIDDEN.
     """
     name = f"{context.policy.target_db}.{table}"
     (valid,) = context.target.valid_write_ids([name])
@@ -65,8 +65,8 @@ def is_committed(context: Context, table: str, write_id: int, txn_id: int) -> bo
 
 
 def require_committed(context: Context, commits: Iterable[UnprovenCommit]) -> None:
-    """Prove commits with one read: every write id that they hold is visible. Raises TargetDiverged if one is
-    not.
+    """Prove commits with one read: every write id that they hold is visible.
+    Raises TargetDiverged if one is not.
 
     The target may not have allocated the write ids of a table that is not followed, so these must only not be
     open or aborted.
@@ -110,8 +110,8 @@ def _decide(  # noqa: PLR0913 - one write id, and what is known of it
     state: WriteIdState,
     target_txn: int | None = None,
 ) -> WriteIdState:
-    """Decide about an id above the list's mark: the mark is not always the last id that was allocated
-    (``may_be_cut``).
+    """Decide about an id above the list's mark:
+    the mark is not always the last id that was allocated (``may_be_cut``).
     """
     if state not in _UNDECIDED:
         return state
@@ -147,8 +147,8 @@ class CommitProofs:
             self.prove()
 
     def prove(self) -> None:
-        """Prove the commits that were sent since the last proof; raise TargetDiverged if one has no
-        effect.
+        """Prove the commits that were sent since the last proof;
+        raise TargetDiverged if one has no effect.
         """
         unproven = self._context.tables.unproven
         if unproven:

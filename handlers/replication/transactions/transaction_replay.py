@@ -1,5 +1,5 @@
-"""Replay of transactions: same write ids, files in place before the commit that shows them, no files of
-aborted transactions.
+"""Replay of transactions:
+same write ids, files in place before the commit that shows them, no files of aborted transactions.
 
 The order of the steps is essential (reference: hive-replication.md §2.2 and §11; answers of a real metastore:
 hive-4-metastore.md §2):
@@ -53,8 +53,8 @@ class TransactionReplay:
     def __init__(
         self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
     ) -> None:
-        """``record_before`` records that all events before the given one are applied, and what is known of
-        single tables.
+        """``record_before`` records that all events before the given one are applied,
+        and what is known of single tables.
         """
         self._context = context
         self.proofs = proofs
@@ -110,15 +110,15 @@ class TransactionReplay:
             failpoint("replay.after-allocate")
 
     def _has_ended(self, table: str, txn_id: int, write_id: int) -> bool:
-        """Whether an earlier process has replayed the transaction to its end, so that opening it would open
-        another one.
+        """Whether an earlier process has replayed the transaction to its end,
+        so that opening it would open another one.
         """
         state = find_state(self._context, table, write_id, txn_id)
         return state not in {WriteIdState.OPEN, WriteIdState.UNALLOCATED}
 
     def _open(self, txn_id: int) -> int:
-        """Return the target's transaction for a source transaction, opened at its first write id in scope
-        (step 1).
+        """Return the target's transaction for a source transaction,
+        opened at its first write id in scope (step 1).
         """
         target_txn = self._context.tables.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(
             txn_id
@@ -157,8 +157,8 @@ class TransactionReplay:
             )
 
     def start_copies(self, event: FilesWritten) -> None:
-        """Start copying the files of a committed transaction (step 3); quarantine the table if they cannot be
-        copied.
+        """Start copying the files of a committed transaction (step 3);
+        quarantine the table if they cannot be copied.
         """
         assert event.table is not None
         try:
@@ -228,8 +228,8 @@ class TransactionReplay:
                 self.files.discard_table(table)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
-        """Commit without files, because the target does not accept them: their tables keep their state and
-        are quarantined.
+        """Commit without files, because the target does not accept them:
+        their tables keep their state and are quarantined.
         """
         if not event.enriched:
             fail_tables(event, self._context.tables.write_ids.get(event.txn_id), fault, self._context)
@@ -239,8 +239,8 @@ class TransactionReplay:
         self._commit(event, self._context.tables.write_ids.get(event.txn_id), [])
 
     def abort(self, event: TxnAborted) -> bool:
-        """Abort on the target, which has no files of the transaction; return whether it concerns the
-        policy.
+        """Abort on the target, which has no files of the transaction;
+        return whether it concerns the policy.
         """
         source_txn = self._context.tables.write_ids.get(event.txn_id)
         if self._end_unused(event, source_txn) or not self._concerns_policy(event.txn_id, source_txn):
@@ -255,8 +255,8 @@ class TransactionReplay:
         return True
 
     def _end_unused(self, event: TxnCommitted | TxnAborted, source_txn: SourceTxn | None) -> bool:
-        """Abort a transaction that was opened ahead, and whose tables are not followed any more; return
-        whether it is one.
+        """Abort a transaction that was opened ahead,
+        and whose tables are not followed any more; return whether it is one.
         """
         if source_txn is not None or not self.lookahead.is_unused(event.txn_id):
             return False

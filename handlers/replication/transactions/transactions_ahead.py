@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class TransactionsAhead:
-    """Transactions that were opened ahead, or will be, and have not had their turn. Used by replay's
-    thread.
+    """Transactions that were opened ahead, or will be,
+    and have not had their turn. Used by replay's thread.
     """
 
     def __init__(self, context: Context) -> None:
@@ -48,8 +48,8 @@ class TransactionsAhead:
         self.has_failed = False
 
     def start(self, txn_ids: Iterable[int]) -> None:
-        """Open these source transactions, in order, unless that was started before. Without lanes, raises
-        what the target answers.
+        """Open these source transactions, in order, unless that was started before.
+        Without lanes, raises what the target answers.
         """
         for txn_id in txn_ids:
             if txn_id not in self._started and not self.has_failed:
@@ -95,8 +95,8 @@ class TransactionsAhead:
         return future.result() is not None
 
     def find(self, txn_id: int) -> int | None:
-        """Return the target's transaction; None if it was not opened ahead, and is not being opened after
-        this call.
+        """Return the target's transaction;
+        None if it was not opened ahead, and is not being opened after this call.
         """
         future = self._started.get(txn_id)
         if future is None:

@@ -69,8 +69,8 @@ class RecentChanges:
     say."""
 
     def read(self, after: int, upto: int) -> None:
-        """Read the events above ``after`` and up to ``upto``; raise GapDetected if the log does not have them
-        any more.
+        """Read the events above ``after`` and up to ``upto``;
+        raise GapDetected if the log does not have them any more.
         """
         if self._from_id < 0 or after < self._from_id:
             self._from_id = self._upto_id = after
@@ -128,8 +128,8 @@ class RecentChanges:
             self._add_tables(event)
 
     def _add_end(self, event: TxnCommitted | TxnAborted, ids: frozenset[int] | None) -> None:
-        """Note the end of a transaction. Since Hive 4.1 it names the databases that the transaction wrote
-        into, possibly none.
+        """Note the end of a transaction.
+        Since Hive 4.1 it names the databases that the transaction wrote into, possibly none.
         """
         if not event.databases and self.source.hive_version < V4_1:
             self._ends.append((event.event_id, None))
@@ -147,8 +147,8 @@ class RecentChanges:
 def _ends_write(
     ids: frozenset[int] | None, source: ValidWriteIds | None, target: ValidWriteIds | None
 ) -> bool:
-    """Whether a transaction may have ended a write of the table, whose lists were read after the earlier of
-    the two ids.
+    """Whether a transaction may have ended a write of the table,
+    whose lists were read after the earlier of the two ids.
 
     An id that the source's list does not have was allocated later, by an event that names the table, or
     belongs to another table. One that readers of both sides see was committed on both before the reads.

@@ -1,5 +1,5 @@
-"""Facts about a table, partition, function or database: a flat mapping, so that one rule compares all of
-them.
+"""Facts about a table, partition, function or database:
+a flat mapping, so that one rule compares all of them.
 
 A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the
 source database in views and constraints are replaced, and the locations of external tables are mapped.
@@ -50,8 +50,8 @@ LOCAL_PREFIXES: Final = (
 
 
 def describe_database(database: Database) -> Facts:
-    """Return what the databases of both sides have in common; names, locations and replication parameters
-    differ.
+    """Return what the databases of both sides have in common;
+    names, locations and replication parameters differ.
     """
     facts: Facts = {("database", "description"): database.description or ""}
     facts["database", "owner"] = _describe_owner(database.ownerName, database.ownerType)
@@ -62,8 +62,8 @@ def describe_database(database: Database) -> Facts:
 
 
 def describe_table(table: Table, policy: Policy | None) -> Facts:
-    """Return the facts of a table of the target, or with ``policy`` those that a source table has after
-    replay.
+    """Return the facts of a table of the target,
+    or with ``policy`` those that a source table has after replay.
     """
     if policy is not None and is_view(table):
         table = rename_view(table.copy(), policy)
@@ -136,8 +136,8 @@ def describe_partition(storage: StorageDescriptor | None, parameters: Mapping[st
 def describe_constraints(
     kind: ConstraintKind[Any], columns: Iterable[Struct], policy: Policy | None
 ) -> Iterator[tuple[tuple[Kind, str], str] | NotCompared]:
-    """Yield the facts of the constraints of one kind; with ``policy``, those that replay gives to source
-    constraints.
+    """Yield the facts of the constraints of one kind;
+    with ``policy``, those that replay gives to source constraints.
 
     A foreign key to a table that is not replicated cannot exist on the target, and is not compared.
     """

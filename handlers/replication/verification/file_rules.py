@@ -119,8 +119,8 @@ def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -
 
 
 def _is_copy(files: Files) -> bool:
-    """Whether a base on the target, of the same write id as one at the source, has copied files and not those
-    of a compactor.
+    """Whether a base on the target, of the same write id as one at the source,
+    has copied files and not those of a compactor.
     """
     return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 

@@ -1,5 +1,5 @@
-"""What a comparison finds: typed differences, counts of what could not be compared, and the outcome of each
-table.
+"""What a comparison finds:
+typed differences, counts of what could not be compared, and the outcome of each table.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Reads the description of a table from one side, in pages: the metastore's objects first, then the files
-that readers see.
+"""Reads the description of a table from one side, in pages:
+the metastore's objects first, then the files that readers see.
 
 Directories that readers do not see (obsolete, aborted, or of transactions that are still open) are not
 listed, and contents are read only for checksums. Several directories are listed at a time, because each costs
@@ -194,8 +194,8 @@ class OneTable:
         return Description(facts, self._statistics(partition, columns), files, acid_files)
 
     def _partition_location(self, partition: Partition) -> str | None:
-        """Return where the partition is, as both sides write it; None outside of the table's directory, which
-        the target decides.
+        """Return where the partition is, as both sides write it;
+        None outside of the table's directory, which the target decides.
         """
         if self.is_below_base:
             return self._map(partition.sd.location)
@@ -252,8 +252,8 @@ class OneTable:
         return self.write_ids is not None and not is_insert_only(self.table)
 
     def _list_all_files(self) -> tuple[Files, AcidFiles]:
-        """Return the files in the directories of a table without partitions; those of a second one with a
-        prefix.
+        """Return the files in the directories of a table without partitions;
+        those of a second one with a prefix.
         """
         first, *others = list_row_directories(self.table)
         files, acid_files = self.list_files(first)
@@ -262,8 +262,8 @@ class OneTable:
         return files, acid_files
 
     def list_files(self, location: str, *, contents: bool = True) -> tuple[Files, AcidFiles]:
-        """Return the files that readers see: those of a plain table, or those of a transactional one by
-        directory.
+        """Return the files that readers see:
+        those of a plain table, or those of a transactional one by directory.
 
         Without ``contents``, checksums are left out even if the verification compares them.
         """

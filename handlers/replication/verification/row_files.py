@@ -1,5 +1,5 @@
-"""Which files hold the rows of a table that readers see, and in which form: for comparisons of rows by an
-engine.
+"""Which files hold the rows of a table that readers see, and in which form:
+for comparisons of rows by an engine.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RowFiles:
 
 
 def find_row_files(table: OneTable, names: Sequence[str]) -> dict[str, RowFiles]:
-    """Return the files of the named partitions by name, or those of a table without partitions under an empty
-    name.
+    """Return the files of the named partitions by name,
+    or those of a table without partitions under an empty name.
     """
     return {name: _row_files(table, location) for name, location in _find_locations(table, names).items()}
 

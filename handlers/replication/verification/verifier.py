@@ -1,5 +1,5 @@
-"""Verifies a policy table by table: compares both sides as of one event of the source, while both are written
-to.
+"""Verifies a policy table by table:
+compares both sides as of one event of the source, while both are written to.
 
 One comparison of a table has these steps:
 
@@ -64,8 +64,8 @@ class Following(Protocol):
         """Wait until the replica has applied ``event_id``; return False if it makes no progress."""
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name: quarantined or being loaded; functions that are left
-        out as ``NAME()``.
+        """Return why tables are not followed, by name:
+        quarantined or being loaded; functions that are left out as ``NAME()``.
         """
 
 
@@ -73,8 +73,8 @@ class CompareRows(Protocol):
     """Compares the rows of a table; see ``--rows``."""
 
     def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
-        """Add the differences to ``findings``; return the number of rows at the source, None if they cannot
-        be compared.
+        """Add the differences to ``findings``;
+        return the number of rows at the source, None if they cannot be compared.
         """
 
 
@@ -96,8 +96,8 @@ class _Comparison:
 
 
 class Verifier:
-    """Compares the tables of one policy. Used by one thread; ``source`` and ``target`` have metastore clients
-    of their own.
+    """Compares the tables of one policy. Used by one thread;
+    ``source`` and ``target`` have metastore clients of their own.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Verifier:
         return self._repeat("", self._compare_databases)
 
     def verify_table(self, name: str) -> TableResult:
-        """Compare one table. Raises transient errors of either side; permanent ones are an outcome of the
-        table.
+        """Compare one table. Raises transient errors of either side;
+        permanent ones are an outcome of the table.
         """
         reason = self._following.not_followed().get(name)
         if reason is not None:
@@ -205,8 +205,8 @@ class Verifier:
         return comparison
 
     def _find_tables(self, name: str) -> tuple[OneTable | None, OneTable | None]:
-        """Return the table on both sides; a plain managed one of the source as the target's metastore
-        translates it.
+        """Return the table on both sides;
+        a plain managed one of the source as the target's metastore translates it.
         """
         ours, theirs = self._source.find_table(name), self._target.find_table(name)
         if ours is None or theirs is None or not is_plain_managed(ours.table):

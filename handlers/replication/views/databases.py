@@ -138,8 +138,8 @@ class _Renaming:
             self._report("its tables without the name of a database are in several on this target")
 
     def _rename_column(self, name: Name) -> None:
-        """Rename the database of ``db.table.column``; the same text may be a field of a column ``table`` of
-        an alias ``db``.
+        """Rename the database of ``db.table.column``;
+        the same text may be a field of a column ``table`` of an alias ``db``.
         """
         has_catalog = name.parts[0] == self._query.catalog
         tokens = name.tokens[1:] if has_catalog else name.tokens

@@ -70,8 +70,8 @@ def define_view(table: Table, policy: Policy) -> ViewDefinition:
 
 
 def _define_hive(table: Table, policy: Policy) -> ViewDefinition:
-    """Only the expanded text decides: the other one names some tables without their database, and nothing
-    reads it.
+    """Only the expanded text decides:
+    the other one names some tables without their database, and nothing reads it.
     """
     original, expanded = (
         rename_databases(Query(text or "", HIVE, policy.source_db), policy.find_target)
@@ -182,8 +182,8 @@ class SparkText:
 
 
 def rename_namespace(namespace: str, query: RenamedQuery, policy: Policy) -> str:
-    """Return the current database that a query has on the target; one that no table of the query is in need
-    not be there.
+    """Return the current database that a query has on the target;
+    one that no table of the query is in need not be there.
     """
     if query.namespaces:
         return min(query.namespaces)

@@ -1,5 +1,5 @@
-"""Finds the names of tables, functions and columns in the query of a view, by the rules of the engine that
-wrote it.
+"""Finds the names of tables, functions and columns in the query of a view,
+by the rules of the engine that wrote it.
 
 A query is read as tokens. Strings and comments stay unchanged: what looks like a name in a string is part of
 the rows. The engines differ in what is a string: double quotes enclose one in Hive and Spark and a name in
@@ -88,8 +88,8 @@ class Token:
         return self.text.lower() if self.kind == "word" else ""
 
     def rename(self, name: str, dialect: Dialect) -> str:
-        """Return the text with another name, in the same quotes; one without quotes gets them if it needs
-        them.
+        """Return the text with another name, in the same quotes;
+        one without quotes gets them if it needs them.
         """
         if self.kind != "quoted" and _PLAIN.fullmatch(name):
             return name
@@ -163,8 +163,8 @@ class _Tables:
     last: str = ""
 
     def step(self, token: Token, after: str) -> bool:
-        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of the
-        one after it.
+        """Follow the next token; return whether it begins the name of a table.
+        ``after`` is the text of the one after it.
         """
         scope, word = self.scopes[-1], token.word
         starts_table = False
@@ -204,8 +204,8 @@ class _Tables:
 
 
 def find_names(text: str, dialect: Dialect) -> list[Name]:
-    """Return all names of a query in their order; a table that a WITH clause names is none, and a column only
-    if it has a dot.
+    """Return all names of a query in their order;
+    a table that a WITH clause names is none, and a column only if it has a dot.
     """
     tokens = read_tokens(text, dialect)
     walk, common = _Tables(), _find_common_tables(tokens)

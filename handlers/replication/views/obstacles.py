@@ -1,5 +1,5 @@
-"""Whether a table, view or function of the source can be replicated: the decision of ``replicability``, and
-what a query reads and calls.
+"""Whether a table, view or function of the source can be replicated:
+the decision of ``replicability``, and what a query reads and calls.
 
 A view whose query names a table that the target does not have would fail there, or read another database of
 that name. So it is left out with the reason. Its tables and functions are looked up at the source, because
@@ -52,16 +52,16 @@ def find_source_obstacle(table: Table, policy: Policy, source: Metastore) -> Obs
 
 
 def find_function_obstacle(function: Function, policy: Policy, source: Metastore) -> str | None:
-    """Return why a function of the source is not replicated; None if it is, unless one of its files cannot be
-    copied.
+    """Return why a function of the source is not replicated;
+    None if it is, unless one of its files cannot be copied.
     """
     return _Search(source).find_in_function(function, policy)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search in what an object reads and calls. It ends at the first obstacle, so what was visited before
-    has none.
+    """A search in what an object reads and calls.
+    It ends at the first obstacle, so what was visited before has none.
     """
 
     source: Metastore
@@ -119,8 +119,8 @@ class _Search:
     def _read_tables(
         self, names: Iterable[tuple[str, str]], policy: Policy
     ) -> Iterator[tuple[Table, Policy]]:
-        """Yield the tables of a query, with the policies that replicate them; those that no longer exist are
-        left out.
+        """Yield the tables of a query, with the policies that replicate them;
+        those that no longer exist are left out.
         """
         for db, group in _group(names).items():
             owners = {table: owner for table in group if (owner := policy.find_owner(db, table)) is not None}
@@ -132,8 +132,8 @@ class _Search:
                 yield table, owners[(table.tableName or "").lower()]
 
     def _read_functions(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Function]]:
-        """Yield the functions that a query calls, with their databases; functions of the engine are left
-        out.
+        """Yield the functions that a query calls, with their databases;
+        functions of the engine are left out.
         """
         for db, functions in _group(names).items():
             with suppress(NotFound):

@@ -96,8 +96,8 @@ class Observations:
         )
 
     def without(self, keys: Iterable[KeyPath]) -> Observations:
-        """Return the observations without ``keys``: the keys of a sample that the file footers count
-        already.
+        """Return the observations without ``keys``:
+        the keys of a sample that the file footers count already.
         """
         left_out = frozenset(keys)
         return replace(self, keys={key: counts for key, counts in self.keys.items() if key not in left_out})
@@ -134,8 +134,8 @@ class KeyWindow:
         return self.total.evidence
 
     def misfits_beyond(self, column_type: ColumnType) -> tuple[MisfitCounts, tuple[int, ...]]:
-        """Return the values that a column of this type cannot hold, and the hours that contain them, in
-        order.
+        """Return the values that a column of this type cannot hold,
+        and the hours that contain them, in order.
         """
         misfits, hours = NO_MISFITS, []
         for hour, kinds in self.misfit_hours:
@@ -156,8 +156,8 @@ class HourCounts:
     """The last batch that is included."""
 
     def with_batch(self, batch: int, observed: Mapping[int, Observations]) -> HourCounts:
-        """Return the counts with those of ``batch`` added, unchanged if that batch or a later one is already
-        included.
+        """Return the counts with those of ``batch`` added,
+        unchanged if that batch or a later one is already included.
         """
         if batch <= self.batch:
             return self
@@ -171,8 +171,8 @@ class HourCounts:
         return HourCounts(hours, max(self.batch, other.batch))
 
     def without_misfits(self, key: KeyPath) -> HourCounts:
-        """Return the counts with the misfits of ``key`` counted as values: all of them fit the column's type
-        by now.
+        """Return the counts with the misfits of ``key`` counted as values:
+        all of them fit the column's type by now.
         """
         hours = dict(self.hours)
         for hour, observations in self.hours.items():

@@ -1,5 +1,5 @@
-"""What decides that a column becomes STRING: the misfits by kind, and since when the promotion has been
-announced.
+"""What decides that a column becomes STRING:
+the misfits by kind, and since when the promotion has been announced.
 
 Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its
 column fits after the column is widened in place, and says nothing about text. The kinds are therefore counted
@@ -105,8 +105,8 @@ NO_MISFITS: Final = MisfitCounts()
 
 
 def announce(announced: Mapping[int, int], proposed: Collection[int], now_s: int) -> dict[int, int]:
-    """Return since when (seconds since 1970) each proposed slot has been announced, given the earlier
-    announcements.
+    """Return since when (seconds since 1970) each proposed slot has been announced,
+    given the earlier announcements.
     """
     still_proposed = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
     new = [slot for slot in sorted(proposed) if slot not in announced]
@@ -128,8 +128,8 @@ def encode_announced(announced: Mapping[int, int]) -> str | None:
 
 
 def parse_announced(text: str | None) -> dict[int, int]:
-    """Return what ``encode_announced`` wrote. Any other text counts as no announcement, so that only the
-    delay starts again.
+    """Return what ``encode_announced`` wrote.
+    Any other text counts as no announcement, so that only the delay starts again.
     """
     try:
         form: Any = json.loads(text or "{}")

@@ -1,5 +1,5 @@
-"""Binds a filter to a table's partition columns, by the metastore's rules on which constants a column can be
-compared with.
+"""Binds a filter to a table's partition columns,
+by the metastore's rules on which constants a column can be compared with.
 
 ============================ ==================================== ==========================================
 column                       Hive 2 and 3                         Hive 4
@@ -85,8 +85,8 @@ def bind(
     dialect: Dialect,
     default_partition: str = DEFAULT_PARTITION,
 ) -> Condition:
-    """Return a filter as conditions on a table's columns; raise BadFilter where the columns do not allow
-    it.
+    """Return a filter as conditions on a table's columns;
+    raise BadFilter where the columns do not allow it.
     """
     return _Binder(columns, dialect, default_partition).bind(node)
 
@@ -206,8 +206,8 @@ def _least(type_: ColumnType) -> int:
 
 
 def _converter(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
-    """Return the conversion of a constant to the type; it returns None where the metastore does not compare
-    the two.
+    """Return the conversion of a constant to the type;
+    it returns None where the metastore does not compare the two.
     """
     kind, wide = type_.kind, dialect.all_types or dialect.hive_version is HiveVersion.HIVE_4
     if kind is TypeKind.STRING or (wide and kind in {TypeKind.VARCHAR, TypeKind.CHAR}):

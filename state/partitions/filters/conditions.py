@@ -68,8 +68,8 @@ def all_of(children: Iterable[Condition]) -> Condition:
 
 
 def any_of(children: Iterable[Condition]) -> Condition:
-    """Return the OR of children; the sets of a column are merged into one, so a list of values is one
-    leaf.
+    """Return the OR of children;
+    the sets of a column are merged into one, so a list of values is one leaf.
     """
     flat = [part for child in children for part in (child.children if isinstance(child, AnyOf) else (child,))]
     parts = _merge_sets(flat, unite)
@@ -118,8 +118,8 @@ def compile_check(condition: Condition, columns: int) -> Check:
 
 
 def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
-    """Return a check that evaluates only the alternatives of the key's own value in one column; None where no
-    column has values.
+    """Return a check that evaluates only the alternatives of the key's own value in one column;
+    None where no column has values.
 
     ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, which is what a list of structs is, costs one look-up
     instead of one evaluation for each struct.

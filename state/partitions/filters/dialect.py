@@ -1,5 +1,5 @@
-"""Dialects of the filter language: Hive versions differ in the filters they accept and in the meaning of
-LIKE.
+"""Dialects of the filter language:
+Hive versions differ in the filters they accept and in the meaning of LIKE.
 
 Clients write filters for the metastore that they know. ``HIVE_2`` stands for Hive 2.x and 3.x, ``HIVE_4`` for
 Hive 4.x.

@@ -101,15 +101,15 @@ _DEPTH_MAX: Final = 100
 
 
 def translate(expression: Expression, default_partition: str) -> Translation:
-    """Translate an expression as far as a filter can express it; accepts a tree of any form without
-    raising.
+    """Translate an expression as far as a filter can express it;
+    accepts a tree of any form without raising.
     """
     return _Translator(default_partition).translate(expression, 0)
 
 
 class _Translator:
-    """Translates for one default partition's name; pushes NOT down to the comparisons, so that NULL never
-    matches.
+    """Translates for one default partition's name;
+    pushes NOT down to the comparisons, so that NULL never matches.
     """
 
     def __init__(self, default_partition: str) -> None:
@@ -142,8 +142,8 @@ class _Translator:
         return UNKNOWN if filter_ is None else _exact(self._without_null(filter_, parts))
 
     def _without_null(self, node: Node, parts: Sequence[Expression]) -> Node:
-        """Exclude the default partition of text columns: a filter compares it as text, in an expression it is
-        NULL.
+        """Exclude the default partition of text columns:
+        a filter compares it as text, in an expression it is NULL.
         """
         texts = [part for part in parts if isinstance(part, ColumnReference) and part.type == "string"]
         return join_nodes(And, [node, *(self._null_check(column, is_null=False) for column in texts)])
@@ -197,8 +197,8 @@ def _between(column: ColumnReference, low: Expression, high: Expression, *, nega
 
 
 def _literal(column: ColumnReference, constant: Expression) -> Literal | None:
-    """Return a constant of the column's type; None for NULL, another type or a type that filters do not
-    support.
+    """Return a constant of the column's type;
+    None for NULL, another type or a type that filters do not support.
     """
     if not isinstance(constant, Constant) or constant.text is None:
         return None

@@ -35,8 +35,8 @@ NOT_NULL: Final[Intervals] = (Interval(VALUE, END),)
 
 
 def after(prefix: bytes) -> bytes:
-    """Return the smallest bytes greater than everything that begins with ``prefix``; carries over trailing ff
-    bytes.
+    """Return the smallest bytes greater than everything that begins with ``prefix``;
+    carries over trailing ff bytes.
     """
     if prefix[-1] != 0xFF:
         return prefix[:-1] + bytes((prefix[-1] + 1,))

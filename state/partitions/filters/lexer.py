@@ -1,5 +1,5 @@
-"""The lexer of the filter language: splits a filter into tokens with their positions, by the rules of a Hive
-version.
+"""The lexer of the filter language:
+splits a filter into tokens with their positions, by the rules of a Hive version.
 
 A character that starts no token becomes a token of kind ``UNKNOWN``. It is an error only when the parser
 reaches it, because all Hive versions stop reading at the end of the filter.
@@ -81,8 +81,8 @@ _find_texts: Final = re.compile(_STRING, re.DOTALL).findall
 
 
 def tokenize(text: str, hive_version: HiveVersion, *, has_escapes: bool = True) -> list[Token]:
-    """Return the tokens of a filter, followed by tokens of kind ``END``; raise BadFilter for an invalid
-    constant.
+    """Return the tokens of a filter, followed by tokens of kind ``END``;
+    raise BadFilter for an invalid constant.
 
     Without ``has_escapes`` (Hive 2 only), a text ends at the next quote of its kind, even after a backslash.
     """

@@ -27,8 +27,8 @@ _PARTS_MAX: Final = 8
 
 @dataclass(frozen=True)
 class LikePattern:
-    """A pattern; ``pieces`` are the texts between its "any text" wildcards, with None for a single-character
-    wildcard.
+    """A pattern; ``pieces`` are the texts between its "any text" wildcards,
+    with None for a single-character wildcard.
     """
 
     pieces: tuple[tuple[str | None, ...], ...]
@@ -94,8 +94,8 @@ class LikePattern:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece as its plain parts with their offsets, because compiling a regular expression takes longer than
-    most searches.
+    """A piece as its plain parts with their offsets,
+    because compiling a regular expression takes longer than most searches.
     """
 
     size: int

@@ -1,5 +1,5 @@
-"""The parser of the filter language: the metastore's grammar, by recursive descent, with an explicit stack
-for parentheses.
+"""The parser of the filter language: the metastore's grammar,
+by recursive descent, with an explicit stack for parentheses.
 
 ::
 
@@ -53,8 +53,8 @@ _OPERATORS: Final = {operator.value: operator for operator in Operator} | {
 
 
 def parse_filter(text: str, dialect: Dialect) -> Node | None:
-    """Return the syntax tree of a filter, None for an empty one (all partitions); as in Hive, a blank is not
-    an empty filter.
+    """Return the syntax tree of a filter, None for an empty one (all partitions);
+    as in Hive, a blank is not an empty filter.
 
     Raises BadFilter with the position of the error, and LimitExceeded for a filter that is too long, is
     nested too deeply or has too many conditions.
@@ -73,8 +73,8 @@ def parse_filter(text: str, dialect: Dialect) -> Node | None:
 
 @dataclass(slots=True)
 class _Level:
-    """The terms of one level of parentheses so far: complete alternatives, and the factors of the current
-    one.
+    """The terms of one level of parentheses so far:
+    complete alternatives, and the factors of the current one.
     """
 
     alternatives: list[Node] = field(default_factory=list)
@@ -104,8 +104,8 @@ class _Parser:
         return node
 
     def _parse_or(self) -> Node:
-        """Parse a filter with an own stack of parentheses, because the caller may have used most of
-        Python's.
+        """Parse a filter with an own stack of parentheses,
+        because the caller may have used most of Python's.
         """
         outer: list[_Level] = []
         level = _Level()

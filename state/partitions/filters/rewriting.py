@@ -1,5 +1,5 @@
-"""Rewrites filters for a metastore of Hive 4: those of old clients (``translate_filter``), and those that a
-database would read otherwise.
+"""Rewrites filters for a metastore of Hive 4:
+those of old clients (``translate_filter``), and those that a database would read otherwise.
 
 Hive 4 reads three things of clients of Hive 2 and 3 in another way, the first of them silently:
 
@@ -90,8 +90,8 @@ class ClientVersion(Enum):
 
 
 def translate_filter(text: str, client: ClientVersion = ClientVersion.UNKNOWN) -> str:
-    """Return the filter as Hive 4 reads it; a filter that cannot be read, and one that means the same, are
-    returned unchanged.
+    """Return the filter as Hive 4 reads it;
+    a filter that cannot be read, and one that means the same, are returned unchanged.
     """
     if client is ClientVersion.NEW:
         return text
@@ -144,8 +144,8 @@ def _read_as_spark(pattern: str) -> str:
 
 
 def _compare_backslash(node: Comparison, text: str) -> Node:
-    """Compare with a text that ends in a backslash, which only LIKE can express; ``<`` and ``!=`` match more
-    than they must.
+    """Compare with a text that ends in a backslash, which only LIKE can express;
+    ``<`` and ``!=`` match more than they must.
     """
     next_text, pattern = text[:-1] + chr(ord("\\") + 1), escape_pattern(text)
     match FLIPPED[node.operator] if node.reversed else node.operator:
@@ -227,8 +227,8 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _add_above(node: Comparison, text: str) -> list[Node]:
-    """Return what is above ``text`` by its bytes, and may not be for a database: what it begins, and
-    characters beyond U+FFFF.
+    """Return what is above ``text`` by its bytes, and may not be for a database:
+    what it begins, and characters beyond U+FFFF.
     """
     surrogates = [
         _between(node, text[:at] + _BEYOND, text[:at] + _LOW, Operator.LESS)

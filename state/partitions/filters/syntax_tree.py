@@ -108,8 +108,8 @@ class Comparison:
     reversed: bool = False
 
     def by(self, operator: Operator, text: str | None = None) -> Comparison:
-        """Return the comparison of the same column by another operator, and with another text if one is
-        given.
+        """Return the comparison of the same column by another operator,
+        and with another text if one is given.
         """
         literal = self.literal if text is None else Literal(text, self.literal.at)
         return Comparison(self.column, operator, literal)

@@ -1,5 +1,5 @@
-"""Access paths: the boxes of a scan plan as ranges of keys, along the columns of a key as far as the bytes
-allow, and their choice.
+"""Access paths: the boxes of a scan plan as ranges of keys,
+along the columns of a key as far as the bytes allow, and their choice.
 
 While a column is limited to single values, each value extends a prefix and the next column follows. The first
 column with a real interval ends the range. Limits on later columns are left to the check of each key. Ranges
@@ -113,8 +113,8 @@ class PathChoice:
         return (apart, total) if total <= size // 2 else ([path], counted)
 
     def _choose_each(self, boxes: Sequence[ScanPlan], most: int) -> tuple[list[AccessPath], int]:
-        """Return a path for every group of boxes that share their best one, and the number of keys; gives up
-        above ``most``.
+        """Return a path for every group of boxes that share their best one,
+        and the number of keys; gives up above ``most``.
         """
         groups: dict[int | None, list[ScanPlan]] = {}
         total = 0
@@ -129,8 +129,8 @@ class PathChoice:
         ], total
 
     def _choose_path(self, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, or how many were read where that does not
-        show it.
+        """Return the path with the fewest keys and their number,
+        or how many were read where that does not show it.
         """
         paths = find_candidates(plan, self._columns)
         unread = [self._entries(path) for path in paths]

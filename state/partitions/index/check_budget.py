@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 CHECK_S: Final = 1.8
-"""Processor time from the beginning of an answer until all keys are checked, so that no filter takes longer
-than 2 s.
+"""Processor time from the beginning of an answer until all keys are checked,
+so that no filter takes longer than 2 s.
 
 Parsing and planning a filter of the longest kind takes up to 1.3 s of it; a check of one condition takes
 about 0.2 µs.

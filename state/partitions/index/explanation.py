@@ -102,8 +102,8 @@ def _join(separator: str, texts: Sequence[str], empty: str) -> str:
 
 
 def estimate_selectivity(condition: Condition | None) -> float:
-    """Estimate the share of a table that a condition selects: fixed shares, multiplied under AND and added
-    under OR.
+    """Estimate the share of a table that a condition selects:
+    fixed shares, multiplied under AND and added under OR.
     """
     if condition is None:
         return 1.0

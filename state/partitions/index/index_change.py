@@ -60,8 +60,8 @@ class IndexChange:
     def follow(
         self, name: str, columns: Iterable[tuple[str, str]], default_partition: str = DEFAULT_PARTITION
     ) -> bool:
-        """Index a table with these (name, type) pairs; return False where it is already indexed with the same
-        columns.
+        """Index a table with these (name, type) pairs;
+        return False where it is already indexed with the same columns.
 
         A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises
         LimitExceeded for a table without columns or with too many.
@@ -76,8 +76,8 @@ class IndexChange:
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a table; its partitions are removed later (``records.sweep``). An unknown one is not an
-        error.
+        """Remove a table; its partitions are removed later (``records.sweep``).
+        An unknown one is not an error.
         """
         current = self._current(name)
         if current is not None:
@@ -123,14 +123,14 @@ class IndexChange:
         self.add(name, new, payload)
 
     def columns(self, name: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns, including this change; raise NotFound where it is not
-        indexed.
+        """Return a table's partition columns, including this change;
+        raise NotFound where it is not indexed.
         """
         return self._known(name).key_schema.columns
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:
-        """Return the payload of a partition, including this change; None where it does not exist. Raises as
-        ``add``.
+        """Return the payload of a partition, including this change;
+        None where it does not exist. Raises as ``add``.
         """
         return self.payloads(name, [values])[0]
 
@@ -141,8 +141,8 @@ class IndexChange:
         return [None if content is None else content[1] for content in contents]
 
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
-        """Replace a table's partitions by these (values, payload) and return their number. Raises as
-        ``add``.
+        """Replace a table's partitions by these (values,
+        payload) and return their number. Raises as ``add``.
         """
         table, count = self._begin_writing(name), 0
         records.clear(self._txn, table.number)
@@ -161,8 +161,8 @@ class IndexChange:
         return current
 
     def _begin_writing(self, name: str) -> IndexedTable:
-        """Return a table whose rows will change, with a version that this transaction has not published
-        yet.
+        """Return a table whose rows will change,
+        with a version that this transaction has not published yet.
         """
         table = self._known(name)
         if self._gives_versions and table.number not in self._versioned:

@@ -35,19 +35,19 @@ KEYS_BATCH: Final = 512
 
 @runtime_checkable
 class FilteringReader(RemoteReader, Protocol):
-    """A store that can leave out some keys of rows that do not match; the index checks what it sends all the
-    same.
+    """A store that can leave out some keys of rows that do not match;
+    the index checks what it sends all the same.
     """
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end`` in order; may leave out keys that ``condition``
-        excludes.
+        """Yield the keys of rows with ``start <= key < end`` in order;
+        may leave out keys that ``condition`` excludes.
         """
 
 
 class KeyScan:
-    """Scans of one reader. Scans that check many keys are reported to ``plans``, which may plan their filter
-    again.
+    """Scans of one reader.
+    Scans that check many keys are reported to ``plans``, which may plan their filter again.
     """
 
     def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:

@@ -50,8 +50,8 @@ _ANY_PART: Final = b"[^/]*"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The first ``limit`` partitions that a plan finds and whose names match ``pattern``, in the order of
-    names.
+    """The first ``limit`` partitions that a plan finds and whose names match ``pattern``,
+    in the order of names.
     """
 
     index: PartitionIndex
@@ -82,8 +82,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """Partitions that are named one by one: (name, row) in the order of names. Those that do not exist are
-    left out.
+    """Partitions that are named one by one:
+    (name, row) in the order of names. Those that do not exist are left out.
     """
 
     index: PartitionIndex
@@ -103,8 +103,8 @@ class NamedRows:
 
 @dataclass(frozen=True, slots=True)
 class TableLookups:
-    """The lookups in one table of an index, in one dialect of the filter language; they raise NotFound,
-    LimitExceeded.
+    """The lookups in one table of an index, in one dialect of the filter language;
+    they raise NotFound, LimitExceeded.
     """
 
     index: PartitionIndex
@@ -144,8 +144,8 @@ class TableLookups:
         return self.by_filter("", limit), False
 
     def by_values(self, values: Sequence[str], limit: int = NO_LIMIT) -> Selection:
-        """Find the partitions with these values in key order, "" for any value; columns after the last are
-        not limited.
+        """Find the partitions with these values in key order, "" for any value;
+        columns after the last are not limited.
 
         Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more
         values than columns.

@@ -1,5 +1,5 @@
-"""Answers partition filters from the store, for many tables; events about tables and partitions keep it up to
-date.
+"""Answers partition filters from the store, for many tables;
+events about tables and partitions keep it up to date.
 
 The caller that applies events opens a change with ``change(txn)``, inside the store transaction that also
 writes the position, and calls ``publish()`` on it after the commit. Rows and postings are written in that
@@ -53,8 +53,8 @@ NO_LIMIT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class IndexedPartition:
-    """A partition: its name, its values as text, and its payload (what the metastore would send, encoded by
-    the caller).
+    """A partition: its name, its values as text,
+    and its payload (what the metastore would send, encoded by the caller).
     """
 
     name: str
@@ -66,8 +66,8 @@ class PartitionIndex:
     """The partition index of one projection over its store."""
 
     def __init__(self, reader: Reader, *, clock: Clock = time.thread_time) -> None:
-        """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures what answers may
-        use.
+        """Read the indexed tables from the store;
+        raise StateCorrupt. ``clock`` measures what answers may use.
         """
         self._attach(reader, dict(records.read_tables(reader)), PlanCache())
         self._clock = clock
@@ -128,16 +128,16 @@ class PartitionIndex:
         make: Callable[[], Condition | None],
         tree: Node | None = None,
     ) -> PreparedFilter:
-        """Plan the condition that ``make`` returns, from a syntax tree if any; ``text`` identifies it in the
-        cache.
+        """Plan the condition that ``make`` returns, from a syntax tree if any;
+        ``text`` identifies it in the cache.
         """
         key = (table.number, f"\0{text}", HIVE_4)  # no text of a filter begins like this
         plan = self.plans.get(key)
         return self.plans.keep(key, replace(self.plan(table, make()), tree=tree)) if plan is None else plan
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
-        """Yield the key of every partition that matches, in the order of the access path; raise
-        FilterTooExpensive.
+        """Yield the key of every partition that matches,
+        in the order of the access path; raise FilterTooExpensive.
         """
         return self._scan.keys(prepared, self.budget())
 
@@ -212,8 +212,8 @@ class PartitionIndex:
         return next(self._reader.scan_keys(start, prefix_end(start)), None) is not None
 
     def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
-        """Return the partitions with these values, None where one does not exist. Raises NotFound,
-        BadPartitionValue.
+        """Return the partitions with these values, None where one does not exist.
+        Raises NotFound, BadPartitionValue.
         """
         indexed = self.table(table)
         contents = records.get_each(self._reader, indexed, [indexed.key_schema.row(one) for one in values])
@@ -223,8 +223,8 @@ class PartitionIndex:
         ]
 
     def check(self) -> None:
-        """Assert that the store holds the known tables, that their rows and postings agree, and that nothing
-        else is stored.
+        """Assert that the store holds the known tables,
+        that their rows and postings agree, and that nothing else is stored.
         """
         stored = dict(records.read_tables(self._reader))
         assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
@@ -266,8 +266,8 @@ class PartitionIndex:
         return table
 
     def version(self, name: str) -> bytes | None:
-        """Return the version of a table's rows, None where it is not known; raise NotFound where it is not
-        indexed.
+        """Return the version of a table's rows, None where it is not known;
+        raise NotFound where it is not indexed.
 
         Two readers with the same number and version of a table contain the same rows.
         """
@@ -279,8 +279,8 @@ class PartitionIndex:
 
 
 class IndexSnapshot(PartitionIndex):
-    """The index as of one snapshot of its store, for one answer in any thread; ``counts`` are those of this
-    answer alone.
+    """The index as of one snapshot of its store, for one answer in any thread;
+    ``counts`` are those of this answer alone.
 
     A table's record is read from the snapshot, not from memory: a reload gives the table another number, and
     both must belong to the same moment. Plans are shared with the index, because the columns of a number

@@ -1,5 +1,5 @@
-"""Filters that are bound to a table and planned, and a cache of them, because clients repeat their
-filters.
+"""Filters that are bound to a table and planned,
+and a cache of them, because clients repeat their filters.
 """
 
 from __future__ import annotations

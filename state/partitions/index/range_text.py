@@ -59,8 +59,8 @@ class _Edge(NamedTuple):
 
 
 def describe_range(start: bytes, end: bytes | None, columns: Sequence[PartitionColumn]) -> str:
-    """Return a range of keys as text; ``columns`` in the order of the key's fields, in which a posting has
-    its column twice.
+    """Return a range of keys as text;
+    ``columns`` in the order of the key's fields, in which a posting has its column twice.
     """
     lows, low_edge = _split(start, columns)
     highs, high_edge = ([], b"") if end is None else _split(end, columns)
@@ -127,8 +127,8 @@ def _describe_single(low: bytes, column: PartitionColumn) -> str | None:
 
 
 def _describe_open(low: bytes, high: bytes, bound: str, column: PartitionColumn) -> str:
-    """Return a set of a typed column that is open below or above: NULL sorts before all values, texts that
-    are not values after them.
+    """Return a set of a typed column that is open below or above:
+    NULL sorts before all values, texts that are not values after them.
     """
     name = quote_name(column.name)
     has_null, has_others = low < VALUE, high != UNCONVERTIBLE and (not bound or low > VALUE)
@@ -180,8 +180,8 @@ def _list_values(column: PartitionColumn, fields: Sequence[bytes], single: str, 
 
 
 def _find_excluded(intervals: Intervals) -> list[bytes]:
-    """Return the values between intervals that together are all values but these; empty if they are not
-    that.
+    """Return the values between intervals that together are all values but these;
+    empty if they are not that.
     """
     if len(intervals) < 2 or intervals[0].lo != VALUE or intervals[-1].hi != UNCONVERTIBLE:
         return []
@@ -262,8 +262,8 @@ def _is_field(data: bytes, column: PartitionColumn) -> bool:
 
 
 def _read_prefix(edge: bytes, column: PartitionColumn) -> str | None:
-    """Return the text with which all fields from this edge on begin, None if it is not the beginning of a
-    text.
+    """Return the text with which all fields from this edge on begin,
+    None if it is not the beginning of a text.
     """
     if not column.type.is_text or edge[:1] != VALUE:
         return None

@@ -105,8 +105,8 @@ def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
 
 
 def read_table(reader: Reader, name: str) -> IndexedTable | None:
-    """Return one indexed table, None where it is not indexed; raise StateCorrupt where its record cannot be
-    read.
+    """Return one indexed table, None where it is not indexed;
+    raise StateCorrupt where its record cannot be read.
     """
     value = reader.get(_TABLES + name.encode())
     return None if value is None else _parse_table(value)
@@ -135,8 +135,8 @@ def draw_number(txn: Transaction) -> int:
 
 
 def draw_version() -> bytes:
-    """Return a version that was never used before: equal versions mean equal rows, even in a file that was
-    restored from a backup.
+    """Return a version that was never used before:
+    equal versions mean equal rows, even in a file that was restored from a backup.
     """
     return secrets.token_bytes(VERSION_BYTES)
 
@@ -165,8 +165,8 @@ def clear(txn: Transaction, number: int) -> None:
 
 
 def discard(txn: Transaction, number: int) -> None:
-    """Have all rows and postings under a table number removed by ``sweep``, at a cost that does not depend on
-    their number.
+    """Have all rows and postings under a table number removed by ``sweep``,
+    at a cost that does not depend on their number.
     """
     txn.put(_DISCARDED + number.to_bytes(8), b"")
 
@@ -238,8 +238,8 @@ def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
 
 
 def check(reader: Reader, table: IndexedTable) -> int:
-    """Assert that rows agree with their keys and that each has its postings and no others; return the number
-    of rows.
+    """Assert that rows agree with their keys and that each has its postings and no others;
+    return the number of rows.
     """
     columns, rows = len(table.key_schema.columns), 0
     stored = reader.scan(table.rows, prefix_end(table.rows))

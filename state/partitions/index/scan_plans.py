@@ -108,8 +108,8 @@ def plan_filter(condition: Condition | None) -> FilterPlan:
 
 
 def unite_boxes(plans: Iterable[ScanPlan]) -> FilterPlan:
-    """Return the union of boxes: an unlimited box replaces all others, boxes that differ in their last column
-    are merged.
+    """Return the union of boxes: an unlimited box replaces all others,
+    boxes that differ in their last column are merged.
     """
     boxes = list(dict.fromkeys(plans))
     whole = [box for box in boxes if not box.limits]
@@ -156,8 +156,8 @@ def _intersect_boxes(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
 def _limit_product(
     mine: Sequence[ScanPlan], others: Sequence[ScanPlan]
 ) -> tuple[Sequence[ScanPlan], Sequence[ScanPlan]]:
-    """Return two lists of boxes whose product stays within the limit; otherwise the longer one has fewer,
-    larger boxes.
+    """Return two lists of boxes whose product stays within the limit;
+    otherwise the longer one has fewer, larger boxes.
     """
     if len(mine) * len(others) <= BOXES_MAX:
         return mine, others
@@ -167,8 +167,8 @@ def _limit_product(
 
 
 def _reduce(boxes: Sequence[ScanPlan], most: int) -> list[ScanPlan]:
-    """Return at most ``most`` boxes: hulls of neighbours, so that little is read beside the boxes
-    themselves.
+    """Return at most ``most`` boxes:
+    hulls of neighbours, so that little is read beside the boxes themselves.
     """
     if len(boxes) <= most:
         return list(boxes)

@@ -74,8 +74,8 @@ _FLOATS: Final = {TypeKind.FLOAT: (struct.Struct(">f"), 4), TypeKind.DOUBLE: (st
 
 
 def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
-    """Return the field of a value; NULL is None. The value must fit the kind (``values.parse_value`` ensures
-    it).
+    """Return the field of a value; NULL is None.
+    The value must fit the kind (``values.parse_value`` ensures it).
     """
     null_is_low = order.nulls_first != order.descending
     if value is None:
@@ -111,8 +111,8 @@ def field_width(type_: ColumnType) -> int:
 
 
 def field_length(type_: ColumnType, data: bytes) -> int | None:
-    """Return the length of the whole field with which ``data`` begins (ascending order); None where it begins
-    with no whole field.
+    """Return the length of the whole field with which ``data`` begins (ascending order);
+    None where it begins with no whole field.
     """
     marker = data[:1]
     if marker == NULL:
@@ -166,8 +166,8 @@ def _float(kind: TypeKind, value: float) -> bytes:
 
 
 def _decimal(value: Decimal) -> bytes:
-    """Encode sign, number of digits before the point, and digits; for negatives all but the sign is
-    inverted.
+    """Encode sign, number of digits before the point, and digits;
+    for negatives all but the sign is inverted.
     """
     sign, digits, places = _digits(value)
     if sign == 1:

@@ -58,8 +58,8 @@ _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.O
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A kind; for ``decimal(precision, scale)`` also the number of digits and how many of them follow the
-    point.
+    """A kind;
+    for ``decimal(precision, scale)`` also the number of digits and how many of them follow the point.
     """
 
     kind: TypeKind

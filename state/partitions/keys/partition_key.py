@@ -1,5 +1,5 @@
-"""The key of a partition: its fields in key order, then its name, then the start of each; and partition
-names.
+"""The key of a partition: its fields in key order,
+then its name, then the start of each; and partition names.
 
 ::
 
@@ -63,8 +63,8 @@ class KeySchema:
         self._encoders = [field_encoder(column.type, default_partition) for column in columns]
 
     def fields(self, values: Sequence[str]) -> list[bytes]:
-        """Return the field of every value; raise BadPartitionValue for another number of values than
-        columns.
+        """Return the field of every value;
+        raise BadPartitionValue for another number of values than columns.
         """
         if len(values) != len(self._encoders):
             raise BadPartitionValue(

@@ -46,8 +46,8 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
-    """Return the value of a partition's text: None for NULL, ``Unconvertible`` where it is not a value of the
-    type.
+    """Return the value of a partition's text:
+    None for NULL, ``Unconvertible`` where it is not a value of the type.
     """
     if type_.is_text:
         return _text(type_, text)
@@ -88,8 +88,8 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def calendar_day(form: re.Match[str] | None) -> dt.date | None:
-    """Return the day of a matched year, month and day; None without a match, or where it is not a day of the
-    calendar.
+    """Return the day of a matched year, month and day;
+    None without a match, or where it is not a day of the calendar.
     """
     if form is None:
         return None

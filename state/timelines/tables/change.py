@@ -64,8 +64,8 @@ class TimelineChange:
         return current is not None and current.stale
 
     def follow(self, name: str, settings: TableSettings) -> None:
-        """Follow a table, without partitions; nothing changes if it is already followed with the same
-        settings.
+        """Follow a table, without partitions;
+        nothing changes if it is already followed with the same settings.
 
         Other settings keep the storage forms of single timelines, unless they have another form themselves.
         """
@@ -86,8 +86,8 @@ class TimelineChange:
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a table's timelines under a new name, at the cost of one record; an unknown table is
-        ignored.
+        """Keep a table's timelines under a new name, at the cost of one record;
+        an unknown table is ignored.
         """
         current = self._current(old)
         if current is not None and old != new:
@@ -115,8 +115,8 @@ class TimelineChange:
         self._replace(table, spec, None)
 
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
-        """Replace a table's timelines by a listing of all its partitions, at once; a repeated partition
-        counts once.
+        """Replace a table's timelines by a listing of all its partitions, at once;
+        a repeated partition counts once.
         """
         settings = self._require(name).settings
         unique = {tuple(list_values(settings, spec)): (spec, period) for spec, period in partitions}
@@ -128,8 +128,8 @@ class TimelineChange:
         self.finish_listing(name, listing, number)
 
     def finish_listing(self, name: str, listing: ListingLoad, number: int) -> None:
-        """Replace a table's timelines by a listing, for the same settings, that is completely written under
-        ``number``.
+        """Replace a table's timelines by a listing,
+        for the same settings, that is completely written under ``number``.
         """
         table = self._copy_on_write(name)
         assert table.settings == listing.settings, name
@@ -191,8 +191,8 @@ class TimelineChange:
     def _replace_ignored(
         self, table: TableTimelines, spec: Spec, after: tuple[PartitionEntry, ...] | None
     ) -> None:
-        """Record which values of a partition are ignored; ``after`` are its entries, or None if it is
-        dropped.
+        """Record which values of a partition are ignored;
+        ``after`` are its entries, or None if it is dropped.
         """
         if table.ignored is None:
             return
@@ -239,8 +239,8 @@ class TimelineChange:
         return current
 
     def _renumber(self, name: str) -> TableTimelines:
-        """Return a table under a new number, so that its content is replaced without deleting the old one
-        now.
+        """Return a table under a new number,
+        so that its content is replaced without deleting the old one now.
         """
         table = self._copy_on_write(name)
         self._discard(table.number)

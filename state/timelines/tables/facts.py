@@ -45,8 +45,8 @@ class Fact:
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them is
-        followed.
+        """Return the partitions of the fact's tables by a time column;
+        raise NotFound if none of them is followed.
         """
         followed = set(timelines.tables())
         storages_ = [

@@ -46,8 +46,8 @@ class ListingLoad:
         partitions: Callable[[], Iterable[tuple[Mapping[str, str], UpdatePeriod | None]]],
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """``partitions`` begins a pass over all partitions, each of them once: the values, and the period in
-        its parameter.
+        """``partitions`` begins a pass over all partitions, each of them once:
+        the values, and the period in its parameter.
 
         ``pause`` is called between parts of long computations.
         """
@@ -117,8 +117,8 @@ class ListingLoad:
 
 
 class ListingWriter:
-    """Writes the content of a listing under its table number in steps, and continues what an interrupted load
-    has written.
+    """Writes the content of a listing under its table number in steps,
+    and continues what an interrupted load has written.
 
     A load that was interrupted, by a restart or by a change of the table, has left content of an older
     listing. The new listing may differ from it anywhere. So every key is compared instead of written again,
@@ -164,8 +164,8 @@ class ListingWriter:
 
 
 class KeySet:
-    """A set of millions of keys in eight bytes each: their hashes, so two keys are confused once in 10^19
-    comparisons.
+    """A set of millions of keys in eight bytes each:
+    their hashes, so two keys are confused once in 10^19 comparisons.
     """
 
     def __init__(self) -> None:
@@ -201,8 +201,8 @@ def _count_repeated(ordered: Iterable[int], runs: Runs) -> tuple[array[int], arr
 
 
 def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[str]:
-    """Return a partition's values; a name has the default partition's where a listing of whole partitions or
-    an event has "".
+    """Return a partition's values;
+    a name has the default partition's where a listing of whole partitions or an event has "".
     """
     values = [spec.get(column.lower(), "") for column in settings.partition_columns]
     return ["" if value == DEFAULT_PARTITION else value for value in values]
@@ -211,8 +211,8 @@ def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[st
 def list_ignored(
     settings: TableSettings, spec: Mapping[str, str], entries: Sequence[PartitionEntry]
 ) -> list[tuple[int, str]]:
-    """Return (number of the time column, value) of the values of a partition that are in none of its
-    entries.
+    """Return (number of the time column,
+    value) of the values of a partition that are in none of its entries.
     """
     if len(entries) == len(settings.time_columns):
         return []

@@ -1,5 +1,5 @@
-"""Timelines of many tables, kept up to date by added and dropped partitions, and durable with the caller's
-position.
+"""Timelines of many tables, kept up to date by added and dropped partitions,
+and durable with the caller's position.
 
 Inside the store transaction that also writes the position, ``change(txn)`` returns a ``TimelineChange`` that
 takes the calls. After the commit, its ``publish()`` shows the result. Until then readers see the complete
@@ -67,8 +67,8 @@ class Timelines:
         return self._table(table).settings
 
     def timelines(self, table: str) -> list[Timeline]:
-        """Return a table's timelines, by column and from the longest period to the shortest; do not change
-        them.
+        """Return a table's timelines, by column and from the longest period to the shortest;
+        do not change them.
         """
         followed = self._table(table)
         keys = sorted(followed.timelines, key=lambda key: (key[1], -key[0].weight_ms))
@@ -85,8 +85,8 @@ class Timelines:
         return Runs() if timeline is None else timeline.runs
 
     def ignored(self, table: str, column: str) -> IgnoredValues | None:
-        """Return the values of a time column that are in none of its timelines, or None if they are not
-        known.
+        """Return the values of a time column that are in none of its timelines,
+        or None if they are not known.
         """
         followed = self._table(table)
         return followed.ignored_values(followed.column_number(column))
@@ -101,8 +101,8 @@ class Timelines:
         return Storage(table, runs, start_s, end_s)
 
     def check(self, reader: Reader) -> None:
-        """Assert that memory equals the store, and that counts and runs agree with the recorded
-        partitions.
+        """Assert that memory equals the store,
+        and that counts and runs agree with the recorded partitions.
         """
         stored = {
             name: TableTimelines.from_record(reader, record) for name, record in records.read_tables(reader)

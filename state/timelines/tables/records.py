@@ -112,8 +112,8 @@ def sweep(txn: Transaction, limit: int) -> bool:
 
 
 def begin_load(txn: Transaction, name: str = "") -> int:
-    """Return a new table number for content that counts only after ``end_load``; with the name, another
-    process can continue.
+    """Return a new table number for content that counts only after ``end_load``;
+    with the name, another process can continue.
     """
     number = draw_number(txn)
     txn.put(_LOADING + number.to_bytes(8), name.encode())
@@ -132,16 +132,16 @@ def abandon_load(txn: Transaction, table: int) -> None:
 
 
 def read_loads(reader: Reader) -> dict[int, str]:
-    """Return the numbers of all loads that were begun and not finished, in order, with the names of their
-    tables ("": not recorded).
+    """Return the numbers of all loads that were begun and not finished,
+    in order, with the names of their tables ("": not recorded).
     """
     stored = reader.scan(_LOADING, prefix_end(_LOADING))
     return {int.from_bytes(key[len(_LOADING) :]): name.decode() for key, name in stored}
 
 
 def scan_content(reader: Reader, table: int, start: bytes = b"") -> Iterator[bytes]:
-    """Yield the keys of all runs, partitions, counts and ignored values of a table, in order, from ``start``
-    on.
+    """Yield the keys of all runs, partitions,
+    counts and ignored values of a table, in order, from ``start`` on.
     """
     for group in sorted(_GROUPS):
         prefix = group + table.to_bytes(8)
@@ -176,8 +176,8 @@ def encode_run(table: int, timeline: tuple[UpdatePeriod, int], pair: tuple[int, 
 
 
 def add_entry(txn: Transaction, table: int, entry: PartitionEntry, into: Runs) -> None:
-    """Count one more partition with this value; if it is the first, extend the runs in memory and in the
-    store.
+    """Count one more partition with this value;
+    if it is the first, extend the runs in memory and in the store.
     """
     if not into.add(entry.ordinal):
         count = _read_count(txn, table, entry)
@@ -192,8 +192,8 @@ def add_entry(txn: Transaction, table: int, entry: PartitionEntry, into: Runs) -
 
 
 def drop_entry(txn: Transaction, table: int, entry: PartitionEntry, from_: Runs) -> None:
-    """Count one partition less with this value; if it was the last, cut the runs in memory and in the
-    store.
+    """Count one partition less with this value;
+    if it was the last, cut the runs in memory and in the store.
     """
     count = _read_count(txn, table, entry)
     if count > 2:
@@ -336,8 +336,8 @@ def _encode_ignored(table: int, column: int, text: str) -> bytes:
 
 
 def _encode_values(values: Sequence[str]) -> bytes:
-    """A JSON array, written by hand because an encoder of the library for each event takes three times as
-    long.
+    """A JSON array,
+    written by hand because an encoder of the library for each event takes three times as long.
     """
     return f"[{','.join(map(encode_basestring_ascii, values))}]".encode()
 

@@ -1,5 +1,5 @@
-"""Settings of a table's timelines: its partition columns, those that hold time, and how their values are
-read.
+"""Settings of a table's timelines:
+its partition columns, those that hold time, and how their values are read.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class TableSettings:
         return self.periods or (_WITH_ISO_WEEKS if self.iso_weeks else _WITH_WEEKS)
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
-        """Return (period, ordinal) of a value, or None if it is not a time, is a sentinel, or its period is
-        not followed.
+        """Return (period, ordinal) of a value, or None if it is not a time,
+        is a sentinel, or its period is not followed.
         """
         if text in self.sentinels or text[:_DAY_LENGTH] in self.sentinels:
             return None
@@ -111,8 +111,8 @@ class TableSettings:
 
 
 def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the time columns that the table's own properties declare and that are partition columns of the
-    table.
+    """Return the time columns that the table's own properties
+    declare and that are partition columns of the table.
     """
     names = {name.lower() for name in partition_columns}
     return tuple(name for name in read_time_columns(properties) if name.lower() in names)
@@ -124,8 +124,8 @@ def detect_time_columns(
     ignored: Iterable[str],
     known: Iterable[str] = (),
 ) -> list[str]:
-    """Return the columns of which the values in ``specs`` are valid partition values; none if there are no
-    specs.
+    """Return the columns of which the values in ``specs`` are valid partition values;
+    none if there are no specs.
 
     One value in a hundred may be something else. ``ignored`` are values without meaning for this decision,
     such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too

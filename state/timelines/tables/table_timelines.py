@@ -1,5 +1,5 @@
-"""The timelines of one table: settings, timelines in memory, store records, and loading a whole table at
-once.
+"""The timelines of one table:
+settings, timelines in memory, store records, and loading a whole table at once.
 
 Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it
 touches.
@@ -112,8 +112,8 @@ class TableTimelines:
         return names.index(column.lower())
 
     def check(self, reader: Reader, stored: TableTimelines) -> None:
-        """Assert that memory equals the store, and that counts and runs agree with the recorded
-        partitions.
+        """Assert that memory equals the store,
+        and that counts and runs agree with the recorded partitions.
         """
         runs_by_key = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
         assert runs_by_key == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number

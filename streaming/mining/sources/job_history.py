@@ -1,5 +1,5 @@
-"""Job history of MapReduce: one configuration file for each job, in which Hive stores the query
-(``hive.query.string``).
+"""Job history of MapReduce: one configuration file for each job,
+in which Hive stores the query (``hive.query.string``).
 
 The files are untrusted input. The XML reader therefore accepts configuration files only, and refuses document
 types and with them all entities. Newer Hive versions write the query URL-encoded, which shows in a text
@@ -40,8 +40,8 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def parse_properties(document: bytes) -> dict[str, str]:
-    """Return the properties of a configuration file that mining needs; raise BadInput for any other
-    document.
+    """Return the properties of a configuration file that mining needs;
+    raise BadInput for any other document.
     """
     reader = _Properties()
     parser = expat.ParserCreate()

@@ -121,8 +121,8 @@ class SparkEventLogSource:
                 held, is_skipping = b"", True
 
     def _text(self, name: str, location: Location) -> Iterator[bytes]:
-        """Yield the decompressed text. An incomplete stream simply ends: its application may still be writing
-        it.
+        """Yield the decompressed text. An incomplete stream simply ends:
+        its application may still be writing it.
         """
         chunks = self.directory.chunks(location)
         if name.endswith(_UNREAD):

@@ -1,5 +1,5 @@
-"""Expressions: follows the values of expressions through names, casts, fields and calls, back to a raw
-column.
+"""Expressions: follows the values of expressions through names,
+casts, fields and calls, back to a raw column.
 
 A value is followed as long as it is part of the event: renamed, cast, extracted by a JSON function, or
 accessed by a dot or a bracket. Any other expression ends the trace, and its operands count as used. A query
@@ -39,8 +39,8 @@ _OPERATORS: Final = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, e
 
 
 class ExpressionReader:
-    """Reads the expressions of one script. ``visit_query`` walks a query inside an expression, all of whose
-    columns are used.
+    """Reads the expressions of one script.
+    ``visit_query`` walks a query inside an expression, all of whose columns are used.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class ExpressionReader:
         return self._lineage.fields(value, parts[used:])
 
     def extract(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
-        """Return a value for each key that a call extracts; None if the node is not a call of a JSON
-        function.
+        """Return a value for each key that a call extracts;
+        None if the node is not a call of a JSON function.
         """
         if (
             not isinstance(node, exp.Anonymous)
@@ -106,8 +106,8 @@ class ExpressionReader:
         return self._visit_path(node, scope) if text is None else parse_path(text, style)
 
     def _chain(self, nodes: Sequence[exp.Expr], scope: Scope) -> Path | Unresolved:
-        """Read members that are separate arguments, up to the first one that is not a text: an array
-        subscript, or computed.
+        """Read members that are separate arguments, up to the first one that is not a text:
+        an array subscript, or computed.
         """
         texts = [text_of(node) for node in nodes]
         end = texts.index(None) if None in texts else len(texts)
@@ -124,8 +124,8 @@ class ExpressionReader:
         return Unresolved.PATH
 
     def _computed(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a function or an operator. Unless it is a JSON function, its operands are used and its value
-        cannot be followed.
+        """Read a function or an operator. Unless it is a JSON function,
+        its operands are used and its value cannot be followed.
         """
         if isinstance(node, exp.Query):
             self._visit_query(node, scope)
@@ -183,8 +183,8 @@ class ExpressionReader:
         return self._lineage.below(value, parse_path_array(text) if is_array else parse_operand(text))
 
     def _lambda(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a lambda, and ``f(json -> 'a' …)``, which sqlglot takes for one whose body begins with a
-        text.
+        """Read a lambda, and ``f(json -> 'a' …)``,
+        which sqlglot takes for one whose body begins with a text.
         """
         operators: list[exp.Expr] = []
         body = node.this
@@ -206,8 +206,8 @@ class ExpressionReader:
         return None
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
-        """Read a cast: of a parsed document to a row (Trino), which has the fields of its type; otherwise it
-        changes no origin.
+        """Read a cast: of a parsed document to a row (Trino),
+        which has the fields of its type; otherwise it changes no origin.
         """
         value = self.value(node.this, scope)
         schema = _fields_of(node.args["to"]) if value and all(each.is_parsed for each in value) else None
@@ -215,8 +215,8 @@ class ExpressionReader:
 
 
 def text_of(node: exp.Expr) -> str | None:
-    """Return the value of a text that is written out: quoted in any way, in parentheses, cast, or joined of
-    such texts; else None.
+    """Return the value of a text that is written out:
+    quoted in any way, in parentheses, cast, or joined of such texts; else None.
     """
     if isinstance(node, exp.Literal):
         return node.this if node.is_string else None
@@ -248,8 +248,8 @@ def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
 
 
 def _is_document(value: Value) -> bool:
-    """Whether a value is the raw column itself, of which only a variant or JSON type has members in brackets
-    (Snowflake, BigQuery).
+    """Whether a value is the raw column itself,
+    of which only a variant or JSON type has members in brackets (Snowflake, BigQuery).
     """
     return bool(value) and not any(each.members or each.is_parsed for each in value or ())
 

@@ -1,5 +1,5 @@
-"""Parser: sqlglot, configured so that arguments of JSON functions stay as written and texts that are not
-statements are refused.
+"""Parser: sqlglot, configured so that arguments of JSON functions
+stay as written and texts that are not statements are refused.
 
 JSON functions are renamed in the token list before parsing, so that the tree holds their arguments unchanged.
 sqlglot would otherwise parse the paths itself, with different rules: it does not read ``$.0``, and warns if a
@@ -70,8 +70,8 @@ def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
 
 
 def _is_understood(statement: exp.Expr) -> bool:
-    """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a
-    line of code as a formula.
+    """Whether sqlglot understood a statement:
+    it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula.
     """
     if isinstance(statement, exp.Command):
         return not any(

@@ -1,5 +1,5 @@
-"""Scripts and queries: walks statement by statement, and determines the columns of each SELECT, UNION and
-source in FROM.
+"""Scripts and queries: walks statement by statement,
+and determines the columns of each SELECT, UNION and source in FROM.
 
 ``ScriptReader`` handles the effects of a statement on later ones (USE, a view that it creates), and the
 tables of statements that are not queries (MERGE, UPDATE, Hive's FROM … INSERT). ``QueryReader`` returns the
@@ -259,8 +259,8 @@ class ScriptReader:
         self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))
 
     def _sources_of(self, node: exp.Expr, scope: Scope) -> tuple[str, ...]:
-        """Add the tables of a statement that is not a query to the scope; return the names of the parts that
-        held them.
+        """Add the tables of a statement that is not a query to the scope;
+        return the names of the parts that held them.
         """
         if isinstance(node, exp.MultitableInserts):
             parts: tuple[str, ...] = ("source",)

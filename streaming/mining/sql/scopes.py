@@ -87,8 +87,8 @@ class UnionSource(Source):
     right: Source
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """Return a column by name on each side, or by index on the right if all columns of the left are
-        named.
+        """Return a column by name on each side,
+        or by index on the right if all columns of the left are named.
         """
         has, value = self.left.column(name, lineage)
         other = self._matching_value(name, lineage)
@@ -111,8 +111,8 @@ class UnionSource(Source):
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and
-    multi-inserts.
+    """The names of one SELECT.
+    ``parent`` is the enclosing query, for correlated sub-queries and multi-inserts.
     """
 
     queries: dict[str, Source]
@@ -128,8 +128,8 @@ class Scope:
             self.sources[name] = source
 
     def resolve(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int]:
-        """Return the value of a dotted name, and the number of parts that name it; the remaining parts are
-        fields.
+        """Return the value of a dotted name, and the number of parts that name it;
+        the remaining parts are fields.
         """
         scope: Scope | None = self
         while scope is not None:

@@ -1,5 +1,5 @@
-"""Stands in for kubelets: runs the container of each executor pod as a process of this machine and reports it
-to the API server.
+"""Stands in for kubelets:
+runs the container of each executor pod as a process of this machine and reports it to the API server.
 
 It takes arguments and environment from the pod, as a kubelet does, and starts Tideline's command line in
 place of the image's entry point. Each pod has a loopback address of its own. The configuration map that Spark

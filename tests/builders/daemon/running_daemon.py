@@ -121,8 +121,8 @@ def configured(
     policy: dict[str, Any] | None = None,
     sections: dict[str, Any] | None = None,
 ) -> RunningDaemon:
-    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of
-    its policy and sections.
+    """Write the configuration of a daemon that keeps ``database`` as ``database_r``,
+    with further settings of its policy and sections.
 
     ``source`` replaces the stack's.
     """

@@ -1,5 +1,5 @@
-"""Histories of partitions that writers add and drop while readers list them, and what a reader must and must
-not have seen.
+"""Histories of partitions that writers add and drop while readers list them,
+and what a reader must and must not have seen.
 
 Each partition has one writer, so its changes follow one another. A reader must see a partition whose last
 change before the read was an add, unless a later change began before the read ended; and the same for drops.

@@ -1,5 +1,5 @@
-"""Hudi 1.2 as its users run it, with the metastore at a URI: in Spark's SQL shell, and its own tool for
-synchronization with Hive.
+"""Hudi 1.2 as its users run it, with the metastore at a URI:
+in Spark's SQL shell, and its own tool for synchronization with Hive.
 
 Spark is 3.5 with its Hive 2.3 client, from the jars of ``spark-hudi.lock``, since Hudi has a bundle for each
 Spark version.

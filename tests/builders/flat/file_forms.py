@@ -1,5 +1,5 @@
-"""Forms of files with lines of raw events: compressed, with other line ends, with unusual names, and files
-without a line beside them.
+"""Forms of files with lines of raw events:
+compressed, with other line ends, with unusual names, and files without a line beside them.
 
 A form is recognized by the end of a file's name, so that what a directory holds can be read without knowing
 who wrote it.

@@ -123,8 +123,8 @@ def identity(row: Row) -> str:
 
 
 def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
-    """Assert that no row is duplicated and every value is in its column or in ``_rescued``; return the
-    identities.
+    """Assert that no row is duplicated and every value is in its column or in ``_rescued``;
+    return the identities.
 
     ``events`` are all events that were sent, by their identities.
     """

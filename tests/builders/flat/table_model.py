@@ -1,5 +1,5 @@
-"""A model of a flat table as its readers see it: hours with files of columns, read by position (Hive) and by
-name (Spark).
+"""A model of a flat table as its readers see it:
+hours with files of columns, read by position (Hive) and by name (Spark).
 
 It writes rows as the splitter does and records the content of every file. After each step it checks that no
 reader would see a value under another key, or a type that it cannot read.

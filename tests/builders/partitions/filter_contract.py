@@ -1,5 +1,5 @@
-"""The contract between a metastore and an index in its dialect: tests of filters that run for every Hive
-version.
+"""The contract between a metastore and an index in its dialect:
+tests of filters that run for every Hive version.
 
 Tests that are the same for all versions are here; differences of one version are in the subclass.
 """

@@ -60,8 +60,8 @@ class Clock:
 
 
 class FakeTarget:
-    """The calls that replay makes. ``calls`` has their names in order; ``answers`` overrides the next results
-    of a call.
+    """The calls that replay makes. ``calls`` has their names in order;
+    ``answers`` overrides the next results of a call.
 
     ``dies_at`` lets the caller's process die at the n-th step from then on (from 1), before or after its
     effect.

@@ -70,8 +70,8 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
 
 
 def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tuple[str, str]]:
-    """Write at random, and kill one or two components at a time; return the outcomes of each kind of
-    statement.
+    """Write at random, and kill one or two components at a time;
+    return the outcomes of each kind of statement.
 
     While the source's metastore is down, statements fail, so that it never stays away for long.
     """

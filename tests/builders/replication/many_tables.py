@@ -1,5 +1,5 @@
-"""A database with very many small transactional tables, written through the metastore with copies of one real
-file.
+"""A database with very many small transactional tables,
+written through the metastore with copies of one real file.
 
 A SQL engine would need minutes for a thousand tables. The files are ORC files that Hive wrote, so a SQL
 engine can read all tables.

@@ -76,8 +76,8 @@ def swap(w: Writing, table: Table) -> Statement:
 
 
 def leave(w: Writing, table: Table) -> Statement:
-    """Rename a table into a database that no policy replicates; half of the time it returns, perhaps under
-    another name.
+    """Rename a table into a database that no policy replicates;
+    half of the time it returns, perhaps under another name.
 
     Hive refuses most of these, because the database is marked as replicated.
     """

@@ -154,8 +154,8 @@ class RandomHistory:
         return SourceFile(f"file:{path}", None, None, path.parent.name)
 
     def find_end(self, name: str, event_id: int) -> int | None:
-        """Return when a load of ``name`` as of ``event_id`` can end: once no transaction is open that it has
-        to wait for.
+        """Return when a load of ``name`` as of ``event_id`` can end:
+        once no transaction is open that it has to wait for.
 
         None if the name belongs to another table, or to none, before that: then the load would start again.
         """

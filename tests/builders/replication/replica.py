@@ -103,8 +103,8 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     overlaps: bool = True,
     **policy: object,
 ) -> Replica:
-    """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read
-    from.
+    """Return a replica of ``db`` as ``target_db`` (``db_r``);
+    ``roots`` are the directories files may be read from.
 
     ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede
     the creation of the source's database; False, at the position in the store. ``files`` are the options of

@@ -1,5 +1,5 @@
-"""A happybase connection that keeps its rows in memory: versions, deletions by family and the errors of a
-broken connection.
+"""A happybase connection that keeps its rows in memory:
+versions, deletions by family and the errors of a broken connection.
 
 Of the filters, it only implements sending cells without values; the integration tests run the others on a
 real HBase.

@@ -1,5 +1,5 @@
-"""Follows one database's timelines and partitions up to the newest event, in small steps, then prints them:
-to be killed on the way.
+"""Follows one database's timelines and partitions up to the newest event,
+in small steps, then prints them: to be killed on the way.
 
 Arguments: metastore, database, state file, and ``publish`` where timelines are to be written back.
 """

@@ -1,5 +1,5 @@
-"""The program that the HBase test kills: partitions come, go, change their table and are loaded anew, step by
-step.
+"""The program that the HBase test kills:
+partitions come, go, change their table and are loaded anew, step by step.
 
 Every step is one transaction, which also moves the mark; ``expected(n)`` is what step n leaves. The buffer is
 short, so that loads go out before their commit too.

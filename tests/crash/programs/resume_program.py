@@ -1,5 +1,5 @@
-"""The program that a crash test kills: a quarantined table is released, resumes where it stopped, and the
-policy is followed.
+"""The program that a crash test kills:
+a quarantined table is released, resumes where it stopped, and the policy is followed.
 
 ``python -m tests.crash.programs.resume_program SETTINGS`` with a JSON object; ends with 0 when everything was
 applied.

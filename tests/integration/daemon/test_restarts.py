@@ -1,5 +1,5 @@
-"""Metastores and broker are killed and restarted while the daemon runs. It recovers by itself, and the
-replica equals the source.
+"""Metastores and broker are killed and restarted while the daemon runs.
+It recovers by itself, and the replica equals the source.
 
 The test has its own stack, because the shared one must not be stopped. The target needs no SQL engine:
 differences would show in its objects, write ids and files.

@@ -1,5 +1,5 @@
-"""What a user of Spark does, as a program: ``spark_program.py METASTORE_URI DIRECTORY DATABASE``; prints one
-JSON object.
+"""What a user of Spark does, as a program:
+``spark_program.py METASTORE_URI DIRECTORY DATABASE``; prints one JSON object.
 
 It is a process of its own, since Spark's Hive client cannot change its metastore within one JVM.
 """

@@ -1,5 +1,5 @@
-"""Iceberg's Hive catalogs on a real metastore of Hive 4.2: PyIceberg and the runtime for Spark, through
-``tideline serve``.
+"""Iceberg's Hive catalogs on a real metastore of Hive 4.2:
+PyIceberg and the runtime for Spark, through ``tideline serve``.
 
 Both use ``get_table``, which Hive 4.2 does not have, and the metastore's locks and compare-and-set for their
 commits.

@@ -1,5 +1,5 @@
-"""The partition calls from an index in front of real metastores of Hive 2.3 and 3.1: equal, field by field,
-or forwarded.
+"""The partition calls from an index in front of real metastores of Hive 2.3 and 3.1:
+equal, field by field, or forwarded.
 
 These servers send partitions without a write id, do not know the requests of Hive 4, and define no order of
 the partitions of a partial specification. Hive 2.3 does not know catalogs either, but its version is the same

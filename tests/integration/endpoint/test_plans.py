@@ -1,5 +1,5 @@
-"""What clients get through an endpoint with an index is what they get from the metastore: filters, and the
-plans of Spark.
+"""What clients get through an endpoint with an index is what they get from the metastore:
+filters, and the plans of Spark.
 
 Spark's client of Hive 2.3 cannot use this metastore directly. Its plans are compared with those of Spark
 through an endpoint that has no index, and its answers with those of the same session without pruning.

@@ -1,5 +1,5 @@
-"""A Trino server through an endpoint with an index: its answers are those that it gets from the metastore
-directly.
+"""A Trino server through an endpoint with an index:
+its answers are those that it gets from the metastore directly.
 
 Trino's client of the metastore is its own: it finds the calls of the server's version by trying them.
 """

@@ -1,5 +1,5 @@
-"""What users of proxies for the metastore report as hangs, with a real metastore behind an endpoint with an
-index.
+"""What users of proxies for the metastore report as hangs,
+with a real metastore behind an endpoint with an index.
 
 A metastore that accepts connections and does not answer is stopped by a signal (ExpediaGroup/waggle-dance
 #73). Many requests in a short time are the other report (#325); a listing of 100,000 partitions (#126) is in

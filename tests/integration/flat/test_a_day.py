@@ -1,5 +1,5 @@
-"""A day of simulated hours: keys appear, vanish, change their type and are misspelled; some events are
-hostile.
+"""A day of simulated hours: keys appear, vanish,
+change their type and are misspelled; some events are hostile.
 
 ``get_json_object`` on the raw rows is the reference: at the end every value of every requested key is in its
 column, or its row's text is in ``_rescued``, and no event is missing or duplicated.

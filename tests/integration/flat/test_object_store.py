@@ -1,5 +1,5 @@
-"""A flat table in an object store, on a Hive 4 metastore with S3 support: the guarantees are the same as on a
-disk.
+"""A flat table in an object store, on a Hive 4 metastore with S3 support:
+the guarantees are the same as on a disk.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against. The
 tests are those of ``test_stream``, and a driver that is killed where it matters most; table, staging, dead

@@ -1,5 +1,5 @@
-"""The same client on real metastores of Hive 2.3 and 3.1: their calls work, and missing ones raise
-Unsupported.
+"""The same client on real metastores of Hive 2.3 and 3.1:
+their calls work, and missing ones raise Unsupported.
 
 They are started here (some 10 s each) and not by the stack, since nothing else needs them.
 """

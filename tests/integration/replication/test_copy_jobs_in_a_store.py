@@ -1,5 +1,5 @@
-"""A Spark copy job from a disk into an object store: its keys reach the executors, and its fence is an
-object.
+"""A Spark copy job from a disk into an object store:
+its keys reach the executors, and its fence is an object.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
 """

@@ -1,5 +1,5 @@
-"""Drops whose files stay on the target: a metastore logs a failed deletion and answers success, and one that
-is killed repeats none.
+"""Drops whose files stay on the target:
+a metastore logs a failed deletion and answers success, and one that is killed repeats none.
 
 Hive drops a table or partition in its database first and removes the files after that
 (``HMSHandler.drop_table_core``). A test therefore puts the files back after the drop.

@@ -155,8 +155,8 @@ def _at_rest(events: list[Event], written: Written) -> int:
 
 
 def _inside_of_the_insert_into_two_partitions(events: list[Event], written: Written) -> int:
-    """Return the last event before the end of the transaction that writes ``dt=b`` and ``dt=c`` of
-    ``visits``.
+    """Return the last event before the end of the transaction
+    that writes ``dt=b`` and ``dt=c`` of ``visits``.
 
     Hive omits one of these partitions from its write events. Write events have the id of their commit.
     """

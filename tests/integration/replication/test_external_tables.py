@@ -1,5 +1,5 @@
-"""External tables whose files change without any event, on real metastores; rows are compared through the SQL
-engine.
+"""External tables whose files change without any event, on real metastores;
+rows are compared through the SQL engine.
 
 The same tests run on HDFS (``tests/hdfs``) and from HDFS into an object store, with another fixture ``lake``.
 """

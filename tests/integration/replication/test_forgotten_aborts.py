@@ -53,8 +53,8 @@ def load(
 def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_them_over(
     source_sql: Session, target_sql: Session, database: str, replica: Replica, load: Callable[[], Replica]
 ) -> None:
-    """Hive refuses the changed partitions for the ``=`` that the rename put into the directory, after their
-    files are in place.
+    """Hive refuses the changed partitions for the ``=`` that the rename put into the directory,
+    after their files are in place.
 
     The branch for new rows, which are none, has by then removed the only record that the transaction writes
     into the table.

@@ -1,5 +1,5 @@
-"""Transactional tables of a Hive 3.1 source with a target of Hive 4.2, through the relay's own encoder: what
-issue 33 has to make work.
+"""Transactional tables of a Hive 3.1 source with a target of Hive 4.2,
+through the relay's own encoder: what issue 33 has to make work.
 
 Each test states the behaviour that is required and fails today. ``strict`` makes it an error to leave the
 mark once it is met.

@@ -1,5 +1,5 @@
-"""Writes into partitions of which one's name is a prefix of another's, such as ``month=1`` and ``month=10``,
-on real metastores.
+"""Writes into partitions of which one's name is a prefix of another's,
+such as ``month=1`` and ``month=10``, on real metastores.
 
 Hive's write event of a partition then also names the files of the other one
 (``handlers.decoding.write_events``).

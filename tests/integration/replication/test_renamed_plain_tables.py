@@ -1,5 +1,5 @@
-"""Plain tables and partitions that were renamed or replaced at the source before the replica read their
-files, on real metastores.
+"""Plain tables and partitions that were renamed or replaced at
+the source before the replica read their files, on real metastores.
 
 Hive 4 calls them external and moves their directories with a rename, and the change manager keeps nothing of
 them.

@@ -1,5 +1,5 @@
-"""Tables that Spark 4 creates: a Spark session on the replica reads each of them when nothing is left of the
-source.
+"""Tables that Spark 4 creates:
+a Spark session on the replica reads each of them when nothing is left of the source.
 
 The source's session is closed before the one on the target starts, since Spark's Hive client cannot change
 its metastore within one JVM.

@@ -1,5 +1,5 @@
-"""Reads one table, or a piece of it, from the metastore: everything that a load needs, in one function for
-the thread of calls.
+"""Reads one table, or a piece of it, from the metastore:
+everything that a load needs, in one function for the thread of calls.
 
 Nothing here changes the catalog. The result is stored by ``loader``, in the catalog's thread.
 """
@@ -61,8 +61,8 @@ class ListingRequest:
 
 
 def read_listing(source: Metastore, followers: Sequence[Follower], request: ListingRequest) -> Listing:
-    """Read a table or the next piece of it; raise NotFound for one that no follower accepts, and the errors
-    of the calls.
+    """Read a table or the next piece of it;
+    raise NotFound for one that no follower accepts, and the errors of the calls.
     """
     progress = request.progress
     # Step 1: before anything of the table is read.
@@ -81,8 +81,8 @@ def read_listing(source: Metastore, followers: Sequence[Follower], request: List
 
 
 def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
-    """Yield all partitions of a table: by name in one call, or whole in batches. Raises Transient,
-    MalformedEvent.
+    """Yield all partitions of a table:
+    by name in one call, or whole in batches. Raises Transient, MalformedEvent.
     """
     if by_name:
         for name in source.partition_names(table.db, table.table):

@@ -105,8 +105,8 @@ class Loader:
         return True
 
     def load(self, name: str, reason: str) -> bool:
-        """Load a table or a piece of it and wait for that; return True where it is complete, and raise what
-        made the load fail.
+        """Load a table or a piece of it and wait for that;
+        return True where it is complete, and raise what made the load fail.
         """
         while self._steps is not None:
             self._advance(PAUSE_S)
@@ -132,8 +132,8 @@ class Loader:
         return None if waiting is None else self._try(*waiting, began_s)
 
     def _advance(self, wait_s: float) -> None:
-        """Continue with the load under way until it waits for an answer that is not there within
-        ``wait_s``.
+        """Continue with the load under way until it waits
+        for an answer that is not there within ``wait_s``.
         """
         assert self._steps is not None
         try:
@@ -164,8 +164,8 @@ class Loader:
         return finished
 
     def _handle_failure(self, name: str, error: TidelineError, trivial: Future[int], took_s: float) -> None:
-        """Postpone the table, or pause all loads where the metastore does not answer a trivial call
-        either.
+        """Postpone the table,
+        or pause all loads where the metastore does not answer a trivial call either.
         """
         try:
             trivial.result()

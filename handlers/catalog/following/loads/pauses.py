@@ -1,5 +1,5 @@
-"""When loads pause: those of failed tables so that tries take at most a tenth of the time, and all of them if
-no table may be the cause.
+"""When loads pause: those of failed tables so that tries take at most a tenth of the time,
+and all of them if no table may be the cause.
 
 Times are Unix times, which another clock may set back; a pause that would last for longer than the longest
 one is over.
@@ -46,8 +46,8 @@ class LoadPauses:
         self._failures = 0
 
     def note_failure(self, took_s: float) -> None:
-        """Note that the load of a table failed although the source answers; pause all loads after several in
-        a row.
+        """Note that the load of a table failed although the source answers;
+        pause all loads after several in a row.
         """
         self._failures += 1
         if self._failures >= FAILURES_MAX:

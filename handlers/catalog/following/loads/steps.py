@@ -122,8 +122,8 @@ class LoadSteps:
         return finished
 
     def check_columns(self, name: str, _reason: str) -> Steps:
-        """Find out whether appended columns have reached the table's partitions; return True if not, so that
-        it is not loaded.
+        """Find out whether appended columns have reached the table's partitions;
+        return True if not, so that it is not loaded.
         """
         check, before = self._checks.get(name), self._states.state(name)
         if check is not None and check.is_possible and check.found is None:
@@ -146,8 +146,8 @@ class LoadSteps:
         return False
 
     def _accept_columns(self, name: str, events: Sequence[Event]) -> None:
-        """Follow a table further, whose partitions have not changed, with the events that were kept
-        meanwhile.
+        """Follow a table further, whose partitions have not changed,
+        with the events that were kept meanwhile.
         """
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
@@ -174,8 +174,8 @@ class LoadSteps:
         )
 
     def _has_changed(self, name: str, before: TableState | None) -> bool:
-        """Whether an event has changed what is to be loaded, for example by a rename: the listing does not
-        belong to it.
+        """Whether an event has changed what is to be loaded, for example by a rename:
+        the listing does not belong to it.
         """
         after = self._states.state(name)
         wanted = None if before is None else (before.load, before.progress)
@@ -210,8 +210,8 @@ class LoadSteps:
     def _store_loads(
         self, loads: TableLoads, reason: str, reading: Reading, before: TableState | None
     ) -> Steps:
-        """Write what followers write beside the table's content, then store the listing; return whether the
-        table is complete.
+        """Write what followers write beside the table's content,
+        then store the listing; return whether the table is complete.
         """
         try:
             if loads.listing.piece is not None:
@@ -263,8 +263,8 @@ class LoadSteps:
         pairs: Sequence[tuple[Follower, FollowerChange]],
         reason: str,
     ) -> bool:
-        """Hand the loads to the followers; return whether the table is complete. One that changed meanwhile
-        is loaded from its beginning.
+        """Hand the loads to the followers; return whether the table is complete.
+        One that changed meanwhile is loaded from its beginning.
         """
         listing = loads.listing
         if not loads.take(pairs):
@@ -286,8 +286,8 @@ class LoadSteps:
         self._states.finish_load(txn, table.name)
 
     def _forget_missing(self, name: str) -> None:
-        """Forget a table that does not exist: the event that drops or renames it is still to come or was
-        applied.
+        """Forget a table that does not exist:
+        the event that drops or renames it is still to come or was applied.
         """
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)

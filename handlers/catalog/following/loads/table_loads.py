@@ -58,8 +58,8 @@ class TableLoads:
         return any(load.write(store) for _, load in self._loads)
 
     def take(self, pairs: Sequence[tuple[Follower, FollowerChange]]) -> bool:
-        """Step 3; return False where staged content does not fit, so that the table must be loaded from its
-        beginning.
+        """Step 3; return False where staged content does not fit,
+        so that the table must be loaded from its beginning.
         """
         return all(
             change.take_load(load)

@@ -53,8 +53,8 @@ def clear_table(name: str, context: Context) -> None:
 
 
 def clear_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
-    """Remove the directories of partitions that are about to be added to a transactional table, except for
-    those it already has.
+    """Remove the directories of partitions that are about to be added to a transactional table,
+    except for those it already has.
     """
     if not is_transactional(owner) or owner.sd.location is None:
         return
@@ -78,8 +78,8 @@ def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Conte
 
 
 def make_room(place: str, moved: str, context: Context) -> bool:
-    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists; return
-    whether that was done.
+    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists;
+    return whether that was done.
 
     It is removed only if ``place`` still has all its files, because a metastore that was killed may have
     moved some.
@@ -101,8 +101,8 @@ def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
 
 
 def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
-    """Remove those directories in which neither a table other than ``but_for`` nor a partition is; return
-    whether that were all.
+    """Remove those directories in which neither a table other than ``but_for`` nor a partition is;
+    return whether that were all.
     """
     used = find_used(places, context, but_for=but_for)
     for place in places:
@@ -115,8 +115,8 @@ def remove_unused(places: Collection[Location], context: Context, *, but_for: st
 
 
 def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
-    """Return those directories in which a table of the target database is, other than ``but_for``, or a
-    partition.
+    """Return those directories in which a table of the target database is,
+    other than ``but_for``, or a partition.
     """
     directories = set(places)
     above = {each for place in directories for each in _list_ancestors(place)}

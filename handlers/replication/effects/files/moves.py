@@ -75,8 +75,8 @@ _MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")
 
 
 def locate_table(before: Table, after: Table, current: str, context: Context) -> str:
-    """Return the target's location of a table after an alteration; ``current`` unless the table was moved at
-    the source.
+    """Return the target's location of a table after an alteration;
+    ``current`` unless the table was moved at the source.
 
     Raises UnsafePath if the new location is not a safe path.
     """
@@ -108,8 +108,8 @@ def is_moved(current: str, located: str | None) -> bool:
 
 
 def clear_new_place(event: TableAltered, context: Context) -> bool:
-    """Prepare the repetition of a rename that was refused because its new directory exists; return whether it
-    can be repeated.
+    """Prepare the repetition of a rename that was refused because its new directory exists;
+    return whether it can be repeated.
 
     It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its
     database commits. In an object store, it may have moved a part. A transactional table whose directory was
@@ -139,8 +139,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Give the table and its partitions the place to which their files were moved, the partitions first, so
-    that it can be repeated.
+    """Give the table and its partitions the place to which their files were moved,
+    the partitions first, so that it can be repeated.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
@@ -174,8 +174,8 @@ def has_left_base(before: Table, after: Table, context: Context) -> bool:
 
 
 def return_to_base(before: Table, after: Table, context: Context) -> None:
-    """Place a renamed table, and its partitions that moved with it at the source, at the path that the source
-    has now.
+    """Place a renamed table, and its partitions that moved with it at the source,
+    at the path that the source has now.
 
     The target's metastore ignores a location in the request for a rename, and moves the directory to its own
     default. Nothing may stay there, because it refuses to rename another table to a name whose directory
@@ -201,8 +201,8 @@ def return_to_base(before: Table, after: Table, context: Context) -> None:
 
 
 def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], context: Context) -> None:
-    """Move the partitions below one of the directories ``left`` to the table's place; ``roots`` are the
-    source's and that.
+    """Move the partitions below one of the directories ``left`` to the table's place;
+    ``roots`` are the source's and that.
     """
     db, (source, mapped) = context.policy.target_db, (each.rstrip("/") for each in roots)
     names = context.target.partition_names(db, table)
@@ -220,8 +220,8 @@ def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], co
 
 
 def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | None:
-    """Return the path of ``location`` below the first of ``roots`` that contains it, with a slash in front;
-    None if none does.
+    """Return the path of ``location`` below the first of ``roots`` that contains it,
+    with a slash in front; None if none does.
     """
     at = parse_location(location or "")
     for root in map(parse_location, roots):
@@ -231,8 +231,8 @@ def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | Non
 
 
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
-    """Remove the directory of a partition whose rename is refused because its new directory exists; return
-    whether that was so.
+    """Remove the directory of a partition whose rename is refused because its new directory exists;
+    return whether that was so.
 
     The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has
     the new directory.
@@ -293,8 +293,8 @@ def _may_lack_files(
     owner: Table,
     context: Context,
 ) -> bool:
-    """Whether a rename moved a plain directory at the source, from which ``table`` may have got files after
-    that.
+    """Whether a rename moved a plain directory at the source,
+    from which ``table`` may have got files after that.
     """
     before, after = states
     return (
@@ -306,8 +306,8 @@ def _may_lack_files(
 
 
 def _complete_partitions(table: str, owner: Table, context: Context) -> None:
-    """Complete all partitions, wherever they are at the source now; skip those that it does not have any
-    more.
+    """Complete all partitions, wherever they are at the source now;
+    skip those that it does not have any more.
     """
     names = context.target.partition_names(context.policy.target_db, table)
     keys = partition_key_names(owner)

@@ -65,8 +65,8 @@ def insert(event: Inserted, context: Context) -> None:
 
 
 def find_source_root(event: Inserted, partition_name: str) -> str | None:
-    """Return the directory at the source that an INSERT wrote into; None if the event does not contain it
-    (Hive 2.3).
+    """Return the directory at the source that an INSERT wrote into;
+    None if the event does not contain it (Hive 2.3).
     """
     if event.partition is not None:
         return event.partition.value.sd.location
@@ -137,8 +137,8 @@ def _target_uris(files: Sequence[SourceFile], location: str) -> frozenset[str]:
 def copy_first_files(
     context: Context, files: Sequence[SourceFile], source_location: str | None, location: str, *, owner: Table
 ) -> None:
-    """Copy the first files of a new table or partition: ``files`` if its event lists some, otherwise those at
-    the source now.
+    """Copy the first files of a new table or partition:
+    ``files`` if its event lists some, otherwise those at the source now.
 
     Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and
     ADD_PARTITION empty (hive-replication.md §1.2), so this is the only way to get their first rows. The copy
@@ -180,8 +180,8 @@ def _add_sub_directories(
 def mirror_directory(
     context: Context, source_location: str | None, location: str, *, may_be_empty: bool = True
 ) -> None:
-    """Copy the files that are at the source now, and remove all others from ``location``, which exists
-    afterwards.
+    """Copy the files that are at the source now,
+    and remove all others from ``location``, which exists afterwards.
 
     Nothing is removed if the source has no such directory, or if it is empty and that is not allowed.
     """
@@ -194,8 +194,8 @@ def mirror_directory(
 
 
 def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
-    """Return the files at the source, which are read only below the allowed directories; None if there is no
-    directory.
+    """Return the files at the source, which are read only below the allowed directories;
+    None if there is no directory.
 
     With ``external_base``, the cycles over external tables report the names that cannot be used, so one such
     file fails no table.
@@ -214,8 +214,8 @@ def _list_source(context: Context, source_location: str | None) -> Sequence[Sour
 
 
 def remove_other_files(context: Context, location: str, kept: frozenset[str]) -> None:
-    """Remove the visible files below ``location`` that are not in ``kept``, as Hive does; the directory may
-    be missing.
+    """Remove the visible files below ``location`` that are not in ``kept``, as Hive does;
+    the directory may be missing.
     """
     try:
         present = list_plain_files(context.files, location)
@@ -237,8 +237,8 @@ def has_directory(context: Context, uri: str) -> bool:
 
 
 def make_directory(context: Context, uri: str) -> None:
-    """Create a directory of the target, if it does not exist; Hive does so when it adds a table or partition,
-    but not when it alters one.
+    """Create a directory of the target, if it does not exist;
+    Hive does so when it adds a table or partition, but not when it alters one.
     """
     context.target_position.require_held()
     location = parse_location(uri)

@@ -1,5 +1,5 @@
-"""Replay of TRUNCATE, by the same call as at the source; a transactional table gets an empty base with the
-same write id.
+"""Replay of TRUNCATE, by the same call as at the source;
+a transactional table gets an empty base with the same write id.
 
 Its files stay for the readers of older snapshots. HiveServer2 requests this by an option of the call
 (``hive.acid.truncate.usebase``); without it, the metastore removes all files in the directory before the

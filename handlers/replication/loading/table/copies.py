@@ -1,5 +1,5 @@
-"""The files of a loaded table: copied, verified, and remembered, so that a load that starts again does not
-repeat them.
+"""The files of a loaded table: copied, verified, and remembered,
+so that a load that starts again does not repeat them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class TableCopies:
         self.files, self.size_bytes = 0, 0
 
     def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]], table_root: str | None) -> None:
-        """Copy the files of each directory to its location and remove everything else there; raises
-        SnapshotLost.
+        """Copy the files of each directory to its location and remove everything else there;
+        raises SnapshotLost.
 
         ``table_root`` is the table's own location on the target.
 

@@ -70,8 +70,8 @@ PARTITIONS_PAGE: Final = 500
 
 
 def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None = None) -> LoadedTable:
-    """Load the table of ``load`` and return as of which event and write id; a repetition continues an
-    unfinished load.
+    """Load the table of ``load`` and return as of which event and write id;
+    a repetition continues an unfinished load.
 
     It runs in any thread and uses nothing of the replay's context. If the source has no such table, the
     target's is dropped, and the result says so. The caller records the result with ``TableLoads.finish``, and
@@ -217,8 +217,8 @@ class _TableLoader:
 
 
 def load_constraints(table: str, tools: LoadTools) -> None:
-    """Give the target's table the constraints of the source's, and foreign keys as far as both tables
-    exist.
+    """Give the target's table the constraints of the source's,
+    and foreign keys as far as both tables exist.
     """
     policy = tools.policy
     constraints = {
@@ -236,8 +236,8 @@ def load_constraints(table: str, tools: LoadTools) -> None:
 
 
 def load_foreign_keys(table: str, tools: LoadTools) -> None:
-    """Add the foreign keys that the target's table lacks, if the table and the keys that they refer to are
-    there already.
+    """Add the foreign keys that the target's table lacks,
+    if the table and the keys that they refer to are there already.
     """
     policy = tools.policy
     columns = [
@@ -261,8 +261,8 @@ def _exists(table: str, tools: LoadTools) -> bool:
 
 
 def _has_key(table: str | None, tools: LoadTools) -> bool:
-    """Whether the target has the table with its primary key; Hive answers an addition without them with an
-    internal error.
+    """Whether the target has the table with its primary key;
+    Hive answers an addition without them with an internal error.
     """
     return _exists(table or "", tools) and bool(
         tools.target.constraints(PRIMARY_KEY, tools.policy.target_db, table or "")

@@ -91,8 +91,8 @@ def _read_again(table: str, tools: LoadTools) -> Table:
 
 
 def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: LoadTools) -> list[ListedFile]:
-    """Return the files of the snapshot in the directory of the table or of one partition (step 4); raises
-    SnapshotLost.
+    """Return the files of the snapshot in the directory of the table or of one partition (step 4);
+    raises SnapshotLost.
     """
     if location is None:
         return []
@@ -117,8 +117,8 @@ def _read_selected(
     tools: LoadTools,
     ignored: frozenset[str] = frozenset(),
 ) -> list[ListedFile]:
-    """Return the files of the snapshot; ``ignored`` are bases that Hive ignores, because they have no
-    files.
+    """Return the files of the snapshot;
+    ``ignored`` are bases that Hive ignores, because they have no files.
     """
     names = _select_names(snapshot, directory, tools, ignored)
     files = directory.read_files(names)
@@ -133,8 +133,8 @@ def _read_selected(
 def _select_names(
     snapshot: TableSnapshot, directory: TableDirectory, tools: LoadTools, ignored: frozenset[str]
 ) -> list[str]:
-    """Return what belongs to the snapshot: the directories of committed writes, and originals if no base
-    replaced them.
+    """Return what belongs to the snapshot:
+    the directories of committed writes, and originals if no base replaced them.
     """
     assert snapshot.valid is not None
     write_directories = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
@@ -171,8 +171,8 @@ class _CurrentWriteIds:
 
 
 def require_no_disruption(changes: SourceChanges) -> None:
-    """Raise SnapshotLost if the table changed since the last look so that the changes cannot be replayed on
-    top.
+    """Raise SnapshotLost if the table changed since the
+    last look so that the changes cannot be replayed on top.
     """
     _refuse(find_disruption(changes.read_new()))
 

@@ -49,8 +49,8 @@ class SourceChanges:
         self._read_up_to = event_id
 
     def read_new(self) -> list[Event]:
-        """Return the events about the table since the last call, as far as the log goes now; raise
-        GapDetected.
+        """Return the events about the table since the last call,
+        as far as the log goes now; raise GapDetected.
         """
         events: list[Event] = []
         while page := self._source.next_events(self._read_up_to, PAGE):
@@ -93,8 +93,8 @@ def find_lowest_allocation(events: list[Event]) -> int | None:
 
 
 def find_disruption(events: list[Event]) -> str | None:
-    """Return the first event that cannot be replayed on top of what was read after it, as text; None if there
-    is none.
+    """Return the first event that cannot be replayed on top of what was read after it, as text;
+    None if there is none.
     """
     return next(
         (f"event {e.event_id}, {reason}" for e in events if (reason := _disrupts(e)) is not None), None
@@ -102,8 +102,8 @@ def find_disruption(events: list[Event]) -> str | None:
 
 
 def find_replacement(events: list[Event]) -> str | None:
-    """Return the first event after which the name may belong to another table, as text; None if there is
-    none.
+    """Return the first event after which the name may belong to another table, as text;
+    None if there is none.
 
     The files of a table that was created again may have the paths of those that were listed. Replaced rows
     of a plain table do not matter: replaying the event on top removes them.

@@ -65,8 +65,8 @@ def write_statistics(
 def adjust_statistics(
     parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
 ) -> int | None:
-    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return
-    the id to store.
+    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain;
+    return the id to store.
     """
     if valid is None or not write_id or write_id < 1:
         return None

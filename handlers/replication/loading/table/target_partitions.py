@@ -78,8 +78,8 @@ class TargetPartitions:
     def put(
         self, owner: Table, partitions: Sequence[Partition], snapshot: TableSnapshot
     ) -> list[TargetPartition]:
-        """Add the partitions of the source, which are changed into the target's form; existing ones of an
-        earlier try stay.
+        """Add the partitions of the source, which are changed into the target's form;
+        existing ones of an earlier try stay.
 
         What the target has afterwards is read, because its metastore may choose the location and change
         parameters.
@@ -100,8 +100,8 @@ class TargetPartitions:
         ]
 
     def _define(self, name: str, partition: Partition, owner: Table, snapshot: TableSnapshot) -> None:
-        """Change a partition of the source into the target's form, with the write id of its statistics if the
-        snapshot contains it.
+        """Change a partition of the source into the target's form,
+        with the write id of its statistics if the snapshot contains it.
         """
         assert snapshot.table is not None
         location = map_partition_location(partition.sd.location, snapshot.table, name, owner, self._policy)
@@ -112,8 +112,8 @@ class TargetPartitions:
     def complete(
         self, partitions: Iterable[TargetPartition], with_statistics: Collection[str], snapshot: TableSnapshot
     ) -> None:
-        """Write the definitions that the target does not have, and those of partitions that were given column
-        statistics.
+        """Write the definitions that the target does not have,
+        and those of partitions that were given column statistics.
 
         Those with a write id and those without have a call each: Hive rejects partitions of different write
         ids in one.
@@ -173,8 +173,8 @@ def is_same_definition(wanted: Partition, present: Partition) -> bool:
 
 
 def _identify(partition: Partition) -> tuple[object, ...]:
-    """Return the fields without those that are compared on their own; Hive returns a write id below 1 if
-    there is none.
+    """Return the fields without those that are compared on their own;
+    Hive returns a write id below 1 if there is none.
     """
     return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))
 

@@ -58,8 +58,8 @@ class TargetTable:
         """Whether the target was found without the table, and this load has not created it since."""
 
     def find_result(self) -> LoadedTable | None:
-        """Return the result of this load if a run before has stored it, so that only the last steps are
-        left.
+        """Return the result of this load if a run before has stored it,
+        so that only the last steps are left.
         """
         table = self._get()
         self._is_absent = table is None
@@ -79,8 +79,8 @@ class TargetTable:
                 )
 
     def remove_replicated(self) -> None:
-        """Drop the table if it exists and can be a replica; one that cannot be replicated was created by
-        another client.
+        """Drop the table if it exists and can be a replica;
+        one that cannot be replicated was created by another client.
         """
         table = self._get()
         if table is not None and self._can_be_ours(table):
@@ -90,8 +90,8 @@ class TargetTable:
         return find_obstacle(table, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
-        """Create the table, or bring the one of this load up to date; any other of the name is dropped
-        first.
+        """Create the table, or bring the one of this load up to date;
+        any other of the name is dropped first.
         """
         source = snapshot.table
         assert source is not None
@@ -122,8 +122,8 @@ class TargetTable:
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
-        """Return the table in the target's form; statistics of rows that the snapshot does not contain lose
-        their accuracy.
+        """Return the table in the target's form;
+        statistics of rows that the snapshot does not contain lose their accuracy.
         """
         assert snapshot.table is not None
         table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
@@ -143,8 +143,8 @@ class TargetTable:
         failpoint("load.after-result")
 
     def complete_without_write_ids(self, snapshot: TableSnapshot, location: str | None) -> None:
-        """Give the table its final definition, without the parameters of the load, if it has no write ids to
-        show.
+        """Give the table its final definition,
+        without the parameters of the load, if it has no write ids to show.
         """
         assert snapshot.write_id == 0, snapshot.write_id
         failpoint("load.before-finish")

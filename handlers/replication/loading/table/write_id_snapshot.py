@@ -1,5 +1,5 @@
-"""The write ids of a table as of one event of the source: which are committed, once none of them is open any
-more.
+"""The write ids of a table as of one event of the source:
+which are committed, once none of them is open any more.
 
 A transaction that allocated its write id before the event may commit long after it. Replay cannot add its
 rows to a loaded table, because the target would have to show them before later ones. So the load waits until
@@ -33,8 +33,8 @@ _NAMED_MAX: Final = 20
 
 
 class WriteIdStates:
-    """The states of the write ids of one table up to ``mark``, as the source knows them at the moment of each
-    request.
+    """The states of the write ids of one table up to ``mark``,
+    as the source knows them at the moment of each request.
     """
 
     def __init__(self, source: Metastore, db: str, table: str, mark: int) -> None:
@@ -104,8 +104,8 @@ class WriteIdStates:
 def wait_for_open_write_ids(
     states: WriteIdStates, table: str, tools: LoadTools, progress: LoadProgress
 ) -> None:
-    """Wait until no write id up to the mark is open; abort the holders after the time-out if the settings
-    allow it.
+    """Wait until no write id up to the mark is open;
+    abort the holders after the time-out if the settings allow it.
 
     Raises TransactionsOpen with the transactions if they do not, and Interrupted.
     """

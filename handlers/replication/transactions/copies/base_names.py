@@ -55,8 +55,8 @@ class BaseNames:
         """Transactions and tables of which no older write is open; none will be later."""
 
     def find_suffix(self, event: FilesWritten) -> str:
-        """Return the suffix of the bases of a write; empty if there is no base, or if it must have none,
-        perhaps only for now.
+        """Return the suffix of the bases of a write;
+        empty if there is no base, or if it must have none, perhaps only for now.
         """
         if not has_base(event.files) or not self._may_have_suffix(event):
             return ""
@@ -67,8 +67,8 @@ class BaseNames:
         return _format_suffix(self._find_target_txn(event.txn_id))
 
     def list_suffixes(self, txn_id: int) -> tuple[str, ...]:
-        """Return the suffixes that a killed run may have given to bases of a transaction, as far as the
-        mapping knows.
+        """Return the suffixes that a killed run may have given to bases of a transaction,
+        as far as the mapping knows.
         """
         target_txn = self._context.tables.write_ids.find_target_txn(txn_id)
         return ("",) if target_txn is None else ("", _format_suffix(target_txn))
@@ -89,8 +89,8 @@ class BaseNames:
         return valid.has_open_up_to(event.write_id - 1)
 
     def _find_target_txn(self, txn_id: int) -> int:
-        """Return the open transaction of the target, by a call if the mapping does not know it because the
-        state was lost.
+        """Return the open transaction of the target,
+        by a call if the mapping does not know it because the state was lost.
         """
         target_txn = self._context.tables.write_ids.find_target_txn(
             txn_id
@@ -120,16 +120,16 @@ def _format_suffix(target_txn: int) -> str:
 
 
 def rename_in_entry(entry: str, base_suffix: str) -> str:
-    """Return an entry of a write event with the directory's name on the target: the metastore looks for the
-    file there.
+    """Return an entry of a write event with the directory's name on the target:
+    the metastore looks for the file there.
     """
     head, separator, subdir = entry.rpartition("#")
     return head + separator + to_target_subdir(subdir, base_suffix)
 
 
 def find_bases(files: Iterable[SourceFile], root_uri: str, base_suffix: str) -> set[str]:
-    """Return the bases that files of a write are in, below a location of the target; each branch of a union
-    may have one.
+    """Return the bases that files of a write are in, below a location of the target;
+    each branch of a union may have one.
     """
     root = parse_location(root_uri)
     paths = {to_target_subdir(file.subdir, base_suffix) for file in files if _is_in_base(file)}

@@ -1,5 +1,5 @@
-"""A transaction whose commit is awaited: its write events with their files, and the form in which the commit
-contains them.
+"""A transaction whose commit is awaited:
+its write events with their files, and the form in which the commit contains them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def group_by_table(writes: Iterable[PendingWrite]) -> dict[str, list[PendingWrit
 
 
 def to_infos(target_db: str, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
-    """Return a table's write events for ``commit_txn``, with the target's names and the source's file
-    entries.
+    """Return a table's write events for ``commit_txn``,
+    with the target's names and the source's file entries.
 
     The relay splits long file lists into parts; here they become one write event per partition again.
     """

@@ -72,8 +72,8 @@ def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Con
 def fail_tables(
     event: TxnCommitted, source_txn: SourceTxn | None, error: TidelineError, context: Context
 ) -> None:
-    """Handle every replicated table of the transaction as failed; raise ``error`` if its tables are not
-    known.
+    """Handle every replicated table of the transaction as failed;
+    raise ``error`` if its tables are not known.
     """
     if source_txn is None:
         raise error
@@ -84,8 +84,8 @@ def fail_tables(
 
 
 def _ask_source(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
-    """Return what the source knows; raise Unsupported, FileLost or LimitExceeded if it cannot tell, Transient
-    if it does not answer.
+    """Return what the source knows;
+    raise Unsupported, FileLost or LimitExceeded if it cannot tell, Transient if it does not answer.
 
     An internal error of the source is not a failure of a table, and is therefore retried without end.
     """

@@ -80,14 +80,14 @@ class TransactionFiles:
         return txn_id in self._pending and self._pending[txn_id].has_events
 
     def is_committed(self, txn_id: int) -> bool:
-        """Whether the target had committed the transaction before it was replayed, so that some of its files
-        were not copied.
+        """Whether the target had committed the transaction before it was replayed,
+        so that some of its files were not copied.
         """
         return txn_id in self._pending and self._pending[txn_id].is_committed
 
     def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
-        """Return the file entries of a transaction that write events in the topic named, each with its
-        table.
+        """Return the file entries of a transaction that write events in the topic named,
+        each with its table.
         """
         return {(write.table, entry) for write in self._of(txn_id).writes for entry in write.raw_files}
 
@@ -145,8 +145,8 @@ class TransactionFiles:
             transaction.owners.setdefault(event.table, event.owner_text)
 
     def _is_shown(self, event: FilesWritten) -> bool:
-        """Whether the target has committed the event's write id; raise TargetDiverged if it has not allocated
-        it.
+        """Whether the target has committed the event's write id;
+        raise TargetDiverged if it has not allocated it.
 
         Files under an id that the target has not allocated would become visible with a later transaction.
         """
@@ -169,8 +169,8 @@ class TransactionFiles:
         return self._context.tables.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
 
     def list_unknown(self, txn_id: int) -> set[str]:
-        """Return the partitioned tables that the transaction wrote under write ids that the mapping does not
-        know.
+        """Return the partitioned tables that the transaction
+        wrote under write ids that the mapping does not know.
 
         The state file was lost after their allocation, and with it the partitions that the transaction
         touched. Hive leaves some of them out of its write events (hive-replication.md §0c.2).
@@ -254,8 +254,8 @@ class TransactionFiles:
         )
 
     def wait_for_copies(self, event: TxnCommitted) -> list[WriteEventInfo]:
-        """Wait for the copies of a transaction; return the write events of the tables whose files are all on
-        the target.
+        """Wait for the copies of a transaction;
+        return the write events of the tables whose files are all on the target.
 
         A table with a missing file is handled as the policy requires, and its other files are discarded,
         unless the target shows them already: then this commit is repeated, and the table is complete.
@@ -279,8 +279,8 @@ class TransactionFiles:
         return infos
 
     def discard_transaction(self, txn_id: int) -> list[str]:
-        """Discard all copied files of a transaction; return the tables that had some, without those that are
-        committed.
+        """Discard all copied files of a transaction;
+        return the tables that had some, without those that are committed.
         """
         transaction = self._of(txn_id)
         tables = group_by_table(transaction.writes)
@@ -297,8 +297,8 @@ class TransactionFiles:
                 remove_file(self._context, build_copy_task(file, directory, base_suffix=suffix).target_uri)
 
     def discard_table(self, table: str) -> None:
-        """Discard the copied files of a table for all transactions that are not yet committed on the
-        target.
+        """Discard the copied files of a table for all
+        transactions that are not yet committed on the target.
         """
         for transaction in self._pending.values():
             discard_writes([write for write in transaction.writes if write.table == table], self._context)
@@ -308,8 +308,8 @@ class TransactionFiles:
                 discard_writes([self._early.pop(key)], self._context)
 
     def discard_all(self) -> None:
-        """Discard the copied files of all transactions that are not committed on the target, and wait until
-        no copy runs.
+        """Discard the copied files of all transactions that are not committed on the target,
+        and wait until no copy runs.
         """
         discard_writes(self._list_writes(), self._context)
         self.cancel_all()
@@ -320,8 +320,8 @@ class TransactionFiles:
         self._bases.forget(txn_id)
 
     def cancel_all(self) -> None:
-        """Forget everything and cancel running copies, as after a failure; copied files stay, because they
-        are invisible.
+        """Forget everything and cancel running copies, as after a failure;
+        copied files stay, because they are invisible.
         """
         for write in self._list_writes():
             self._context.copies.cancel(write.handles)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 def find_unlogged_write(
     touched: Touched, event: TxnCommitted, context: Context, *, written: bool, owner_text: str | None
 ) -> FilesWritten | None:
-    """Return the write event that the source should have logged for ``touched``; None if the transaction
-    wrote no file into it.
+    """Return the write event that the source should have logged for ``touched``;
+    None if the transaction wrote no file into it.
 
     ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of
     such a write event. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput for a
@@ -92,8 +92,8 @@ def _is_same(touched: Touched, event: TxnCommitted, owner_text: str | None, cont
 
 
 def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:
-    """Raise UnloggedFilesGone if the statistics that came with the write id report rows; a partition merely
-    added has none.
+    """Raise UnloggedFilesGone if the statistics that came with the write id report rows;
+    a partition merely added has none.
     """
     db, table = context.policy.target_db, touched.table.partition(".")[2]
     with suppress(NotFound):
@@ -128,8 +128,8 @@ def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCom
 def copy_empty_buckets(
     writes: Sequence[PendingWrite], event: TxnCommitted, context: Context, *, owner_text: str | None
 ) -> list[PendingWrite]:
-    """Copy the files of buckets without rows that belong to the ``writes`` of one table, and return what was
-    copied.
+    """Copy the files of buckets without rows that belong to the ``writes`` of one table,
+    and return what was copied.
 
     ``event`` is the commit, ``owner_text`` the encoded table of a write event. Raises BadInput for a location
     that may not be read.
@@ -148,8 +148,8 @@ def copy_empty_buckets(
 
 
 def _select_incomplete(writes: Sequence[PendingWrite], context: Context) -> dict[str, list[PendingWrite]]:
-    """Return the writes of those partitions that have a directory with fewer files than the table has
-    buckets.
+    """Return the writes of those partitions that have a
+    directory with fewer files than the table has buckets.
     """
     owner = context.table_cache.table(writes[0].table) if writes[0].partition_name else None
     if owner is None or not is_insert_only(owner) or (owner.sd.numBuckets or 0) < 1:

@@ -1,5 +1,5 @@
-"""Requests are called requests: ``tideline_asked`` becomes ``tideline_request``, and two of its columns are
-renamed.
+"""Requests are called requests:
+``tideline_asked`` becomes ``tideline_request``, and two of its columns are renamed.
 
 MySQL commits each statement, so a step that a process completed before it was killed is skipped.
 """

@@ -1,5 +1,5 @@
-"""The Spark of the image with its class archive, once per session: drivers that are killed start as in
-production, and in half the time.
+"""The Spark of the image with its class archive, once per session:
+drivers that are killed start as in production, and in half the time.
 
 A test module imports both fixtures. Then every driver of its tests uses this Spark.
 """

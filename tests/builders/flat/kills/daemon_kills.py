@@ -102,8 +102,8 @@ class KilledDaemon(ConfiguredTable):
         assert done.returncode == -signal.SIGKILL, done.stdout[-2_000:] + done.stderr[-4_000:]
 
     def kill(self, victim: str, *, while_held: bool = True) -> None:
-        """Kill the victim while the driver is held, or just after it was released. Wait until the driver and
-        its JVM have ended.
+        """Kill the victim while the driver is held, or just after it was released.
+        Wait until the driver and its JVM have ended.
 
         Nothing else ends an orphaned driver, so that it ends shows that it has noticed.
         """
@@ -170,8 +170,8 @@ def machines_of(driver: int) -> list[int]:
 
 
 def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> list[tuple[str, str]]:
-    """Send events, let the driver reach a random step, and kill a random victim there or just after; return
-    steps and victims.
+    """Send events, let the driver reach a random step,
+    and kill a random victim there or just after; return steps and victims.
 
     The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between.
     The events are accompanied by hostile records, and the files of a directory have hostile forms.

@@ -35,8 +35,8 @@ class LocalTable(ConfiguredTable):
 def survive_executor_kills(
     table: ConfiguredTable, master: str, executors: Callable[[], Collection[int]], kill: Callable[[], int]
 ) -> None:
-    """Kill an executor in a batch, later the driver in a batch; then promote, backfill and seal. The table is
-    on any file system.
+    """Kill an executor in a batch, later the driver in a batch;
+    then promote, backfill and seal. The table is on any file system.
 
     Its source is a topic whose batches are larger than what is sent at once. ``kill`` kills one of
     ``executors`` and returns it.

@@ -1,5 +1,5 @@
-"""What is killed at every step of a flat table: a batch, a seal, a promotion, a narrowing and the reuse of a
-slot.
+"""What is killed at every step of a flat table:
+a batch, a seal, a promotion, a narrowing and the reuse of a slot.
 
 Each function brings new events before every kill, so the next run continues the interrupted step with more to
 do. The table decides what is killed, and where its files and its source are. ``Killed.dies`` checks the table

@@ -1,5 +1,5 @@
-"""Readers see an overwrite with its commit, whatever they read before and after it: a model of Hive's
-readers, and random histories.
+"""Readers see an overwrite with its commit, whatever they read before and after it:
+a model of Hive's readers, and random histories.
 
 A reader takes its snapshot first, the lists of write ids and of transactions, and lists the directories some
 time later.
