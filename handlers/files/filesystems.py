@@ -19,12 +19,11 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from state.errors import ConfigError, NotFound
-from state.transactions.acid_directories import MARKERS
 
 
 if TYPE_CHECKING:
@@ -93,11 +92,6 @@ class Entry:
     mtime_ns: int | None = field(default=None, compare=False)
     identity: int | None = field(default=None, compare=False)
     """Time and inode as in ``FileState``, so that changed files are found without a call for each."""
-
-
-def is_ignored_base(entries: Iterable[Entry]) -> bool:
-    """Return whether Hive ignores a base with these entries, because it finds no file in it (``MARKERS``)."""
-    return all(is_hidden(entry.name) and not entry.name.startswith(MARKERS) for entry in entries)
 
 
 Chunk = bytes | memoryview

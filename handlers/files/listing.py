@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
+from handlers.files.acid_markers import read_markers
 from handlers.files.directories import require_reachable
 from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
 from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
@@ -27,13 +28,14 @@ from state.transactions.acid_directories import AcidDirectory
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from handlers.files.filesystems import Entry
 
 
 FILES_MAX: Final = 1_000_000
 _DEPTH_MAX: Final = 8
 _PLAIN_DEPTH_MAX: Final = 32
-_COMPACTED: Final = re.compile(r"_v\d{1,19}", re.ASCII)
 _UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d{1,9}", re.ASCII)
 
 
@@ -73,7 +75,7 @@ def list_write(
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and
     ``base_<w>``. Directories written by a compaction (``…_v0000012``) are used only if the original ones are
-    gone. Raises UnsafePath (even before any file system is opened, if the root is not in ``allowed``),
+    gone, and a base that is marked as one never: it has the rows of other writes, too. Raises UnsafePath (even before any file system is opened, if the root is not in ``allowed``),
     LimitExceeded above ``files_max``, or FilesUnavailable.
     """
     assert write_id > 0, write_id
@@ -84,17 +86,24 @@ def list_write(
         if allowed is not None:
             require_reachable(file_systems, root, allowed)
         return WriteListing(exists=False)
-    names = [entry.name for entry in entries if entry.is_directory]
-    written = [name for name in names if _is_of_write(name, write_id)]
-    others = [other for name in names if name not in written and (other := _parse_name(name)) is not None]
-    originals = [name for name in written if not _COMPACTED.search(name)]
+    directories = _read_acid_directories(file_systems, root, entries)
+    written = [each for each in directories if each.first == each.last == write_id and not each.is_marked]
+    others = [each for each in directories if each not in written]
+    originals = [each for each in written if not each.is_compacted]
     files: list[SourceFile] = []
-    for name in originals or written:
-        for file in _walk(file_systems, root, name, _DEPTH_MAX):
+    for directory in originals or written:
+        for file in _walk(file_systems, root, directory.name, _DEPTH_MAX):
             _check_room(files, files_max, root)
             files.append(file)
     compacted = any(_may_contain(other, write_id) for other in others)
     return WriteListing(tuple(files), compacted=compacted, others=bool(others))
+
+
+def _read_acid_directories(
+    file_systems: FileSystems, root: Location, entries: Iterable[Entry]
+) -> list[AcidDirectory]:
+    parsed = (_parse_name(entry.name) for entry in entries if entry.is_directory)
+    return read_markers(file_systems.of(root), root, [each for each in parsed if each is not None])
 
 
 def _parse_name(name: str) -> AcidDirectory | None:
@@ -105,8 +114,8 @@ def _parse_name(name: str) -> AcidDirectory | None:
 
 
 def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
-    """Return whether a compaction may have put the write into ``directory``."""
-    if not directory.is_compacted:
+    """Return whether ``directory`` may have rows of the write together with those of others."""
+    if not directory.is_merged:
         return False
     first = 0 if directory.kind == "base" else directory.first
     return first <= write_id <= directory.last
@@ -127,15 +136,16 @@ def has_files_of_ended_writes(
     except NotFound:
         require_reachable(file_systems, root, allowed)
         raise
+    acid = {each.name: each for each in _read_acid_directories(file_systems, root, entries)}
     for entry in entries:
-        if is_hidden(entry.name) or not _has_ended(_parse_name(entry.name), mark, opened):
+        if is_hidden(entry.name) or not _has_ended(acid.get(entry.name), mark, opened):
             continue
         if not entry.is_directory:
             return True
         # Below may be the partition of another table that was renamed, with directories of writes in it.
         files = _walk(file_systems, root, entry.name, _DEPTH_MAX)
         if any(
-            all(_has_ended(_parse_name(name), mark, opened) for name in file.subdir.split("/"))
+            all(_has_ended(_parse_name(name), mark, opened) for name in file.subdir.split("/")[1:])
             for file in files
         ):
             return True
@@ -201,18 +211,6 @@ def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
 def _parse_root(uri: str, allowed: AllowedRoots | None) -> Location:
     root = parse_location(uri)
     return root if allowed is None else allowed.require_directory(root)
-
-
-def _is_of_write(name: str, write_id: int) -> bool:
-    """Return whether ``name`` belongs to this write id:
-    ``delta_5_5``, ``delta_0000005_0000005_0001_v12``, ``base_5``.
-    """
-    match = re.fullmatch(
-        r"(?:base_(\d{1,19})|(?:delete_)?delta_(\d{1,19})_(\d{1,19})(?:_\d{1,10})?)(?:_v\d{1,19})?",
-        name,
-        re.ASCII,
-    )
-    return match is not None and all(int(part) == write_id for part in match.groups() if part is not None)
 
 
 def _walk(

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
+from handlers.files.acid_markers import is_ignored_base, read_markers
 from handlers.files.directories import require_reachable
-from handlers.files.filesystems import is_hidden, is_ignored_base, is_unfinished
+from handlers.files.filesystems import is_hidden, is_unfinished
 from handlers.files.paths import is_safe_name, parse_location
 from state.errors import LimitExceeded, NotFound
+from state.transactions.acid_directories import AcidDirectory
 
 
 if TYPE_CHECKING:
@@ -72,6 +74,14 @@ class TableDirectory:
     def names(self) -> Sequence[str]:
         """The names of everything visible directly below the root."""
         return list(self._entries)
+
+    def read_acid_directories(self) -> list[AcidDirectory]:
+        """Return those of the directories that belong to writes and compactions, with their markers; raises
+        BadInput for a malformed name.
+        """
+        parsed = (AcidDirectory.parse(name) for name in self.directories)
+        files = self._file_systems.of(self._root)
+        return read_markers(files, self._root, [each for each in parsed if each is not None])
 
     def is_ignored_base(self, name: str) -> bool:
         """Return whether Hive ignores the base ``name``; raises NotFound if it has vanished."""

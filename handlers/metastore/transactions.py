@@ -109,7 +109,9 @@ class TransactionCalls(Session):
         return self.open_txns_info().txn_high_water_mark
 
     def highest_write_id(self, db: str, table: str) -> int:
-        """Return the highest write id of a table, 0 if it has none (since Hive 4.0)."""
+        """Return the highest write id of a table, 0 if it has none (since Hive 3.1)."""
+        if self.hive_version < V4_0:  # its lists are never cut (reference: hive-3.1-source.md §2)
+            return self.valid_write_ids([f"{db}.{table}"])[0].high_water_mark
         request = MaxAllocatedTableWriteIdRequest(dbName=db, tableName=table)
         return self._invoke(_HIGHEST, request).maxWriteId
 

@@ -3,8 +3,9 @@ AcidUtils.getAcidState.
 
 A table or partition has one directory for each write (``delta_0000005_0000005_0001``, ``delete_delta_…``,
 ``base_…`` for an overwrite or truncation) and those of compactions, whose names end in the compactor's
-transaction (``delta_0000001_0000005_v0000012``). Files directly in the root, from before the table was
-transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced ones
+transaction (``delta_0000001_0000005_v0000012``). Before Hive 4 they have no such suffix, and a file inside
+says that a base is one (``handlers.files.acid_markers``). Files directly in the root, from before the table
+was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced ones
 some time later. So several directories contain the same rows, and a reader must choose.
 
 A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed
@@ -58,12 +59,22 @@ class AcidDirectory:
     last: int
     statement: int | None = None
     txn_id: int | None = None
-    """The transaction of the compaction that wrote it; None if a writer did."""
+    """The transaction of the compaction that wrote it; None if a writer did, or a compaction before Hive
+    4."""
+    is_marked: bool = False
+    """Whether a file in the base says that a compaction wrote it. The name alone does not tell."""
 
     @property
     def is_compacted(self) -> bool:
-        """Whether a compaction wrote the directory."""
-        return self.txn_id is not None
+        """Whether a compaction is known to have written the directory; minor ones before Hive 4 are not."""
+        return self.txn_id is not None or self.is_marked
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the directory may have rows of several writes: of a compaction, or of a batch of
+        transactions that were streamed.
+        """
+        return self.is_compacted or self.first < self.last
 
     @staticmethod
     def parse(name: str) -> AcidDirectory | None:
@@ -101,7 +112,7 @@ class SelectedDirectories:
 
 
 def select_directories(
-    names: Iterable[str],
+    directories: Iterable[AcidDirectory],
     valid: ValidWriteIds,
     *,
     is_ended: Callable[[int], bool],
@@ -109,12 +120,11 @@ def select_directories(
 ) -> SelectedDirectories:
     """Select from all directories of a table or partition those that contain the rows of ``valid``.
 
-    ``valid`` has no open write ids. ``is_ended`` returns whether a transaction is committed, and
-    ``is_committed`` whether a write id above the snapshot is. Both refer to a moment after ``names`` were
-    listed. Raises BadInput for malformed names.
+    The markers of ``directories`` must have been read, and ``valid`` has no open write ids. ``is_ended``
+    returns whether a transaction is committed, and ``is_committed`` whether a write id above the snapshot is.
+    Both refer to a moment after the directories were listed.
     """
-    parsed = [each for name in names if (each := AcidDirectory.parse(name)) is not None]
-    visible = [each for each in parsed if each.txn_id is None or is_ended(each.txn_id)]
+    visible = [each for each in directories if each.txn_id is None or is_ended(each.txn_id)]
     mark = valid.high_water_mark
     for directory in visible:
         if _is_beyond(directory, mark, is_committed):

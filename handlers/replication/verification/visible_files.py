@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.acid_markers import is_ignored_base, read_markers
 from handlers.files.copying.transfer import Transfer
-from handlers.files.filesystems import is_hidden, is_ignored_base
+from handlers.files.filesystems import is_hidden
 from handlers.files.paths import is_safe_name
 from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from state.errors import LimitExceeded, NotFound
@@ -40,24 +41,26 @@ def list_acid_files(
         entries = files.list(root)
     except NotFound:
         return {}
-    names = [entry.name for entry in entries if entry.is_directory and _may_be_visible(entry.name, write_ids)]
-    return _list_selected(files, root, names, _hide_open(write_ids), read_md5)
+    parsed = (AcidDirectory.parse(entry.name) for entry in entries if entry.is_directory)
+    directories = read_markers(files, root, [each for each in parsed if each is not None])
+    visible = [each for each in directories if _may_be_visible(each, write_ids)]
+    return _list_selected(files, root, visible, _hide_open(write_ids), read_md5)
 
 
 def _list_selected(
     files: FileSystem,
     root: Location,
-    names: list[str],
+    directories: list[AcidDirectory],
     ended: ValidWriteIds,
     read_md5: Callable[[Location], str] | None,
 ) -> AcidFiles:
-    """Return the files of those of the directories ``names`` that readers see, and of the root."""
+    """Return the files of those of the directories that readers see, and of the root."""
     acid_files: AcidFiles = {}
-    for directory in _select_visible(names, ended):
+    for directory in _select_visible(directories, ended):
         if directory.name:
             own = list_tree(files, root.child(directory.name), read_md5)
             if not own and directory.name.startswith("base_") and _is_ignored(files, root, directory.name):
-                others = [name for name in names if name != directory.name]
+                others = [each for each in directories if each.name != directory.name]
                 return _list_selected(files, root, others, ended, read_md5)
             acid_files[directory] = own
             continue
@@ -75,12 +78,11 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
         return True
 
 
-def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
-    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open
-    (``transactions.copies.base_names``).
+def _may_be_visible(directory: AcidDirectory, write_ids: ValidWriteIds) -> bool:
+    """Whether readers may see a directory: a base of a compaction, or with a suffix, is hidden while a write
+    up to its own is open (``transactions.copies.base_names``).
     """
-    directory = AcidDirectory.parse(name)
-    if directory is None or directory.kind != "base" or not directory.is_compacted:
+    if directory.kind != "base" or not directory.is_compacted:
         return True
     return not write_ids.has_open_up_to(directory.last)
 
@@ -98,17 +100,18 @@ def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
     return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
 
 
-def _select_visible(names: Iterable[str], ended: ValidWriteIds) -> list[Directory]:
+def _select_visible(directories: Iterable[AcidDirectory], ended: ValidWriteIds) -> list[Directory]:
     """Return the directories that a reader with a list without open write ids sees.
 
     A compaction may end between the reads of list and directory, and replace rows that the list has by later
     ones. Nothing is returned then; both sides differ, and are compared again.
     """
-    selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
+    selected = select_directories(directories, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:
         return []
-    parsed = [each for each in map(AcidDirectory.parse, selected.names) if each is not None]
-    return [*([Directory("")] if selected.originals else []), *map(Directory.of, parsed)]
+    by_name = {each.name: each for each in directories}
+    own = [Directory.of(by_name[name]) for name in selected.names]
+    return [*([Directory("")] if selected.originals else []), *own]
 
 
 def list_tree(

@@ -1,8 +1,8 @@
 """Transactional tables of a Hive 3.1 source with a target of Hive 4.2,
 through the relay's own encoder: what issue 33 has to make work.
 
-Each test states the behaviour that is required and fails today. ``strict`` makes it an error to leave the
-mark once it is met.
+Each test states the behaviour that is required. Those with a mark fail today; ``strict`` makes it an error to
+leave it once the behaviour is met.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from handlers.decoding.decoder import decode
 from handlers.files.listing import list_write
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.metastore.calls import V4_0
 from handlers.metastore.client import Metastore
 from tests.builders.components.hive_3 import compact, read_row_ids, stream
 from tests.builders.replication.replica import Replica, build_replica
@@ -117,24 +116,6 @@ def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterato
         yield Source(hive_3, target, metastore, sql, database, start)
 
 
-@pytest.fixture(params=["as-it-is", "with-its-highest-write-id"])
-def highest_write_id(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hive 3.1 has no call for it, so loads fail today; with the obvious substitute, they succeed without a
-    single file."""
-    if request.param == "as-it-is":
-        return
-    asked = Metastore.highest_write_id
-
-    def read(metastore: Metastore, db: str, table: str) -> int:
-        if metastore.hive_version >= V4_0:
-            return asked(metastore, db, table)
-        return metastore.valid_write_ids([f"{db}.{table}"])[0].high_water_mark
-
-    monkeypatch.setattr(Metastore, "highest_write_id", read)
-
-
-@of_issue_33
-@pytest.mark.usefixtures("highest_write_id")
 def test_a_compaction_that_is_named_after_an_aborted_write_is_loaded(
     old: Source, target_sql: Session
 ) -> None:
@@ -145,7 +126,6 @@ def test_a_compaction_that_is_named_after_an_aborted_write_is_loaded(
     old.assert_equal(old.load(), target_sql, "t")
 
 
-@of_issue_33
 def test_a_write_whose_files_a_compaction_has_merged_is_not_listed_as_one_without_files(old: Source) -> None:
     old.run(f"create table {{db}}.t (k int, v string) {ACID}", "insert into {db}.t values (1, 'a')")
     roll_back(old.sql, f"insert into {old.db}.t values (666, 'aborted')")
@@ -155,7 +135,6 @@ def test_a_write_whose_files_a_compaction_has_merged_is_not_listed_as_one_withou
     assert not listing.conclusive
 
 
-@of_issue_33
 def test_a_compaction_is_not_listed_as_the_files_of_the_write_that_it_is_named_after(old: Source) -> None:
     old.run(
         f"create table {{db}}.t (k int, v string) {ACID}",

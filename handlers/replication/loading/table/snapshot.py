@@ -24,7 +24,7 @@ from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, 
 from handlers.replication.target.objects import is_external, is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
-from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
+from state.transactions.acid_directories import is_hidden_original, select_directories
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -137,9 +137,10 @@ def _select_names(
     the directories of committed writes, and originals if no base replaced them.
     """
     assert snapshot.valid is not None
-    write_directories = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
-    originals = [name for name in directory.names if name not in write_directories]
-    acid = write_directories - ignored
+    write_directories = directory.read_acid_directories()
+    acid_names = {each.name for each in write_directories}
+    originals = [name for name in directory.names if name not in acid_names]
+    acid = [each for each in write_directories if each.name not in ignored]
     if not acid:
         return originals
     info = tools.source.open_txns_info()

@@ -6,7 +6,12 @@ import pytest
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import Entry, FileSystems
-from handlers.files.listing import keep_relative_path, list_plain_files, list_write
+from handlers.files.listing import (
+    has_files_of_ended_writes,
+    keep_relative_path,
+    list_plain_files,
+    list_write,
+)
 from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
@@ -168,6 +173,57 @@ def test_a_root_itself_may_be_listed_and_what_is_below(tmp_path: Path) -> None:
     assert list_plain_files(open_file_systems(), f"{root}/t", allowed=allowed) == (SourceFile(f"{root}/t/f"),)
 
 
+COMPACTED = '{"thisFileVersion":"0","dataFormat":"compacted"}'
+TRUNCATED = '{"thisFileVersion":"0","dataFormat":"truncated"}'
+
+
+@pytest.mark.parametrize(
+    ("marker", "write_id", "files", "conclusive"),
+    [
+        (COMPACTED, 4, 0, False),
+        (COMPACTED, 5, 0, False),
+        (COMPACTED, 6, 0, True),
+        (TRUNCATED, 4, 0, True),
+        (TRUNCATED, 5, 1, True),
+        ("", 5, 1, True),
+        ("[]", 5, 1, True),
+        ('{"dataFormat":"compacted"}' + " " * 5000, 5, 1, True),
+        (None, 5, 1, True),
+    ],
+)
+def test_a_base_that_is_marked_as_a_compaction_has_not_the_files_of_the_write_that_it_is_named_after(
+    tmp_path: Path, marker: str | None, write_id: int, files: int, conclusive: bool
+) -> None:
+    root = lay(tmp_path, "base_0000005/bucket_00000")
+    if marker is not None:
+        (tmp_path / "base_0000005/_metadata_acid").write_text(marker)
+    listing = list_write(open_file_systems(), root, write_id)
+    assert (len(listing.files), listing.conclusive) == (files, conclusive)
+
+
+def test_a_base_that_vanishes_while_it_is_listed_may_have_had_the_write() -> None:
+    class Files:
+        def list(self, location: Location) -> list[Entry]:
+            if location.name != "t":
+                raise NotFound("no such file or directory")
+            return [Entry("base_0000005", is_directory=True, size_bytes=0)]
+
+    files: Any = Files()
+    systems = FileSystems({"hdfs": lambda _authority, _options: files})
+    assert not list_write(systems, "hdfs://nn/t", 4).conclusive
+
+
+def test_a_marked_base_has_files_of_ended_writes_although_the_one_that_it_is_named_after_is_open(
+    tmp_path: Path,
+) -> None:
+    root = lay(tmp_path, "base_0000005/bucket_00000")
+    allowed = AllowedRoots.of([root])
+    opened = frozenset({5})
+    assert not has_files_of_ended_writes(open_file_systems(), root, 5, opened, allowed=allowed)
+    (tmp_path / "base_0000005/_metadata_acid").write_text(COMPACTED)
+    assert has_files_of_ended_writes(open_file_systems(), root, 5, opened, allowed=allowed)
+
+
 @pytest.mark.parametrize(
     ("directories", "files", "conclusive", "explains_rows"),
     [
@@ -178,6 +234,8 @@ def test_a_root_itself_may_be_listed_and_what_is_below(tmp_path: Path) -> None:
         (["delta_0000004_0000006_v0000012", "delta_0000001_0000001"], 0, False, False),
         (["base_0000004_v0000012"], 0, True, True),
         (["base_0000007"], 0, True, True),
+        (["delta_0000004_0000006"], 0, False, False),
+        (["delta_0000006_0000008"], 0, True, True),
         (["base_0000007_v0000012", "delta_0000005_0000005"], 1, True, True),
         (None, 0, False, False),
     ],

@@ -11,6 +11,11 @@ from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statisti
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.calls import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
 from handlers.structs.notifications import FireEventResponse, InsertEventRequestData
+from handlers.structs.transactions import (
+    GetOpenTxnsInfoResponse,
+    GetValidWriteIdsResponse,
+    TableValidWriteIds,
+)
 from state.errors import ServerFault, Unsupported
 from tests.builders.metastore.fake_metastore import FakeMetastore, returns
 
@@ -65,6 +70,23 @@ def test_a_call_that_the_hive_version_lacks_is_not_sent() -> None:
         assert refused.value.context["call"] == "get_all_write_event_info"
         assert refused.value.context["hive_version"] == "3.1"
         assert server.calls == ["getVersion"]
+
+
+def test_the_highest_write_id_of_3_1_is_the_mark_of_its_list() -> None:
+    """Hive 3.1 has no call for it, and never cuts the list (reference: hive-3.1-source.md §2)."""
+    state = TableValidWriteIds(
+        fullTableName="d.t",
+        writeIdHighWaterMark=7,
+        invalidWriteIds=[7],
+        minOpenWriteId=None,
+        abortedBits=b"\1",
+    )
+    with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
+        server.will(
+            "get_open_txns_info", returns(GetOpenTxnsInfoResponse(txn_high_water_mark=9, open_txns=[]))
+        )
+        server.will("get_valid_write_ids", returns(GetValidWriteIdsResponse(tblValidWriteIds=[state])))
+        assert client.highest_write_id("d", "t") == 7
 
 
 def test_asking_for_an_undeclared_call_is_a_key_error() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,16 @@ from state.transactions.acid_directories import (
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
 Rows = frozenset[str]
+
+
+def parse(names: Iterable[str], marked: str = "") -> list[AcidDirectory]:
+    parsed = [each for each in map(AcidDirectory.parse, names) if each is not None]
+    return [replace(each, is_marked=each.name == marked) for each in parsed]
 
 
 @dataclass
@@ -118,7 +128,7 @@ class NaiveTable:
     def select(self, mark: int) -> SelectedDirectories:
         aborted = tuple(n for n in range(1, mark + 1) if self.outcomes[n - 1] == "aborted")
         return select_directories(
-            self.directories,
+            parse(self.directories),
             ValidWriteIds("db.t", mark, (), aborted),
             is_ended=lambda txn_id: txn_id in self.ended,
             is_committed=lambda write_id: self.outcomes[write_id - 1] == "committed",
@@ -176,10 +186,10 @@ def test_the_newest_snapshot_can_always_be_read(steps: list[tuple[object, ...]])
 
 
 def select(
-    names: list[str], mark: int, aborted: tuple[int, ...] = (), **known: set[int]
+    names: list[str], mark: int, aborted: tuple[int, ...] = (), marked: str = "", **known: set[int]
 ) -> SelectedDirectories:
     return select_directories(
-        names,
+        parse(names, marked),
         ValidWriteIds("db.t", mark, (), aborted),
         is_ended=lambda txn_id: txn_id in known.get("ended", set()),
         is_committed=lambda write_id: write_id in known.get("committed", set()),
@@ -214,6 +224,36 @@ def test_a_compacted_base_above_an_aborted_write_id_is_read() -> None:
     assert select(["base_4_v9"], 4, aborted=(4,), ended={9}) == SelectedDirectories(
         ("base_4_v9",), originals=False
     )
+
+
+def test_a_marked_base_is_a_compaction_although_its_name_is_that_of_an_overwrite() -> None:
+    aborted = (4,)
+    assert select(["base_4", "delta_3_3"], 4, aborted).names == ("delta_3_3",)
+    assert select(["base_4", "delta_3_3"], 4, aborted, marked="base_4").names == ("base_4",)
+    assert select(["base_4", "delta_3_3"], 3, marked="base_4").beyond == "base_4"
+    assert select(["base_4", "delta_5_5"], 5, aborted, marked="base_4").names == ("base_4", "delta_5_5")
+
+
+def test_deltas_of_a_compaction_without_a_suffix_replace_those_in_their_range() -> None:
+    names = ["delta_1_4", "delete_delta_1_4", "delta_2_2_0000", "delete_delta_3_3_0000", "delta_5_5_0000"]
+    assert select(names, 5).names == ("delta_1_4", "delete_delta_1_4", "delta_5_5_0000")
+    assert select(names, 3).beyond == "delta_1_4"
+
+
+@pytest.mark.parametrize(
+    ("name", "merged"),
+    [
+        ("base_5", False),
+        ("delta_5_5", False),
+        ("base_5_v9", True),
+        ("delta_5_7", True),
+        ("delta_5_5_v9", True),
+    ],
+)
+def test_a_directory_of_several_write_ids_may_have_rows_of_several_writes(name: str, merged: bool) -> None:
+    (directory,) = parse([name])
+    assert directory.is_merged is merged
+    assert replace(directory, is_marked=True).is_merged
 
 
 def test_a_later_overwrite_makes_the_snapshot_unreadable_once_it_is_committed() -> None:

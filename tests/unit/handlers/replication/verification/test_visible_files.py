@@ -62,6 +62,22 @@ def test_a_base_in_which_hive_finds_no_file_is_ignored(
     assert [directory.name for directory in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"), [("compacted", "base_0000002"), ("truncated", DELTA)], ids=str
+)
+def test_a_base_of_an_aborted_write_is_listed_if_a_compaction_wrote_it(
+    tmp_path: Path, content: str, expected: str
+) -> None:
+    for name in (DELTA, "base_0000002"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bucket_00000").write_bytes(b"rows")
+    (tmp_path / "base_0000002/_metadata_acid").write_text(f'{{"dataFormat":"{content}"}}')
+    write_ids = ValidWriteIds("t", 2, aborted=(2,))
+    (directory,) = list_acid_files(LocalFiles(), parse_location(str(tmp_path)), write_ids)
+    assert directory.name == expected
+    assert directory.compacted is (content == "compacted")
+
+
 def test_a_name_that_cannot_be_used_is_listed_so_that_it_is_a_difference(tmp_path: Path) -> None:
     (tmp_path / "ta\tb").mkdir()
     (tmp_path / "back\\slash").write_bytes(b"rows")
