@@ -98,7 +98,7 @@ def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
             "Hive version",
             str(metastore.hive_version),
             reason,
-            "ACID tables will not be replicated",
+            "writes into ACID tables will not be replicated",
             warning=True,
         )
     yield from _log(metastore, place)

@@ -153,7 +153,7 @@ class EventEncoder:
         except Unsupported:
             self._supports_write_events = False
             log.warning(
-                "the metastore does not report write events of commits; ACID tables cannot be replicated"
+                "the metastore does not report write events; writes into ACID tables cannot be replicated"
             )
             return self._write_events(events)
         return dict(writes_by_event)

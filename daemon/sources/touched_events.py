@@ -67,7 +67,8 @@ def _decode(
         time_s=notification.eventTime,
         kind=kind,
         db=None if db is None else db.lower(),
-        table=None if table is None else table.lower(),
+        # Of transactions, Hive 3.1 has the name in the message only (reference: hive-3.1-source.md §1)
+        table=None if table is None or table.isspace() else table.lower(),
     )
     return build_event(header, unpack(notification.message, notification.messageFormat), DEFAULT_LIMITS)
 

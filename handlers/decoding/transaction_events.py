@@ -14,6 +14,7 @@ from handlers.events import (
     TxnAborted,
     TxnCommitted,
     TxnsOpened,
+    Unhandled,
     WriteIdsAllocated,
 )
 from state.errors import LimitExceeded, MalformedEvent
@@ -49,8 +50,15 @@ def build_txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
     return TxnsOpened(**common, first=first, last=last)
 
 
-def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteIdsAllocated:
-    """ALLOC_WRITE_ID_EVENT: parallel lists of transactions and write ids."""
+def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteIdsAllocated | Unhandled:
+    """ALLOC_WRITE_ID_EVENT: parallel lists of transactions and write ids.
+
+    Hive 3.1 logs a second one for CREATE TABLE AS SELECT, of the table "db.table" in the database, which does
+    not exist; it has no effect (reference: hive-3.1-source.md §1).
+    """
+    names = fill_names(common, message, "dbName", "tableName")
+    if names["table"].startswith(f"{names['db']}."):
+        return Unhandled(**names, is_known=True)
     txns = message.numbers("txnIdList", "txns", least=1)
     write_ids = message.numbers("writeIdList", "txns", least=1)
     if len(txns) != len(write_ids):
@@ -60,7 +68,7 @@ def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteI
             write_ids=len(write_ids),
         )
     pairs = sorted(zip(txns, write_ids, strict=True), key=lambda pair: pair[1])
-    return WriteIdsAllocated(**fill_names(common, message, "dbName", "tableName"), pairs=tuple(pairs))
+    return WriteIdsAllocated(**names, pairs=tuple(pairs))
 
 
 def build_txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted:

@@ -2,8 +2,8 @@
 
 Hive recognizes a base without rows by them (``MARKERS``). Before Hive 4, only such a file distinguishes the
 base of a major compaction from that of an overwrite: both are ``base_0000005``, and the file
-``_metadata_acid`` says "compacted" (reference: hive-3.1-source.md §3). A compaction may be named after an aborted write, and
-replaces those before it. Taken for an aborted overwrite, its rows would be lost.
+``_metadata_acid`` says "compacted" (reference: hive-3.1-source.md §3). A compaction may be named after an
+aborted write, and replaces those before it. Taken for an aborted overwrite, its rows would be lost.
 
 The content counts, not the name: a truncation by Hive 4 writes the same file, which says "truncated".
 """
@@ -54,7 +54,7 @@ def read_markers(
 
 
 def _is_marked(files: FileSystem, base: Location) -> bool:
-    """Whether a compaction wrote the base. It adds the file after the base has its name."""
+    """Whether a compaction wrote the base. One with rows has its marker before it gets its name."""
     try:
         if all(entry.name != _METADATA or entry.size_bytes > _BYTES_MAX for entry in files.list(base)):
             return False

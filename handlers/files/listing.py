@@ -75,8 +75,9 @@ def list_write(
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and
     ``base_<w>``. Directories written by a compaction (``…_v0000012``) are used only if the original ones are
-    gone, and a base that is marked as one never: it has the rows of other writes, too. Raises UnsafePath (even before any file system is opened, if the root is not in ``allowed``),
-    LimitExceeded above ``files_max``, or FilesUnavailable.
+    gone, and a base that is marked as one never: it has the rows of other writes, too. Raises UnsafePath
+    (even before any file system is opened, if the root is not in ``allowed``), LimitExceeded above
+    ``files_max``, or FilesUnavailable.
     """
     assert write_id > 0, write_id
     root = _parse_root(root_uri, allowed)

@@ -35,7 +35,7 @@ from handlers.replication.effects import (
     tables,
 )
 from handlers.replication.effects.effect_table import DATABASE_EFFECTS, TABLE_EFFECTS, apply_effect
-from handlers.replication.effects.files_in_place import brings_files
+from handlers.replication.effects.files_in_place import needs_load
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO, find_changed_tables
 from handlers.replication.effects.unreplicated import record_kind
 from handlers.replication.policy.metadata_only import select_metadata
@@ -112,7 +112,7 @@ class Dispatcher:
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
         try:
-            if brings_files(selected, self._context):
+            if needs_load(selected, self._context):
                 return False
             self._apply_effect(selected)
         except (BadInput, Refused, Inconsistent, ServerFault):
@@ -133,7 +133,7 @@ class Dispatcher:
             context.tables.forget(name)
         for event in events:
             try:
-                self._load_brought_files(event, name)
+                self._load_if_needed(event, name)
             except BadInput as error:
                 self._failed(name, event, error)
 
@@ -201,7 +201,7 @@ class Dispatcher:
         if table in context.tables.quarantine and not self._starts_again(event, table):
             return self._apply_to_quarantined(event)
         new = loaded_tables.select_new_write_ids(event, table, context)
-        if self._load_brought_files(new, table):
+        if self._load_if_needed(new, table):
             return LOADING
         self._apply_effect(new)
         return None
@@ -223,14 +223,14 @@ class Dispatcher:
         tables.drop(event, self._context)
         return None
 
-    def _load_brought_files(self, event: Event, table: str) -> bool:
-        """Have the table loaded if the event gives it rows that no write event names;
-        return whether it does.
+    def _load_if_needed(self, event: Event, table: str) -> bool:
+        """Have the table loaded if the event changes its rows without a write event; return whether it
+        does.
         """
-        if not brings_files(event, self._context):
+        if not needs_load(event, self._context):
             return False
         log.info(
-            "a table got files without a write event and will be loaded",
+            "the rows of a table changed without a write event; it will be loaded",
             table=table,
             kind=event.kind,
             event_id=event.event_id,

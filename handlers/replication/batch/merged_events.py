@@ -263,8 +263,8 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     policy.
 
     A statistics event between two alters keeps the first, because its accuracy flags refer to the table at
-    that time. Renames, truncations and changes of the location or of columns are never superseded, and do not
-    supersede.
+    that time. Renames, truncations, changes of the location or of columns, and conversions into transactional
+    tables are never superseded, and do not supersede.
     """
     superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], TableAltered] = {}
@@ -288,8 +288,8 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
 
 
 def is_plain(event: TableAltered) -> bool:
-    """Whether the event can be decoded,
-    and neither truncates nor renames nor moves to another location nor changes columns.
+    """Whether the event can be decoded, and neither truncates nor renames nor moves to another location nor
+    changes columns or whether the table is transactional.
     """
     if event.truncate:
         return False
@@ -298,5 +298,7 @@ def is_plain(event: TableAltered) -> bool:
     except BadInput:
         return False
     if (before.tableName, before.dbName) != (after.tableName, after.dbName) or changes_columns(before, after):
+        return False
+    if is_transactional(before) != is_transactional(after):
         return False
     return before.sd.location == after.sd.location

@@ -1,5 +1,5 @@
-"""Finds transactional tables that get rows without a write event,
-because a change of the metadata shows files that are there already.
+"""Finds transactional tables whose rows change without a write event, mostly because a change of the
+metadata shows files that are there already.
 
 Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event.
 These changes are:
@@ -9,8 +9,11 @@ These changes are:
   (``Msck.validateAndAddMaxTxnIdAndWriteId``);
 * ADD PARTITION for a directory with deltas, or with files from before the table was transactional;
 * CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
-* SET LOCATION, and the conversion of a plain table into a transactional one. Hive refuses both in a database
-  that is marked as replicated.
+* SET LOCATION, and the conversion of a plain table into a transactional one. Hive 4 refuses both in a
+  database that is marked as replicated; Hive 3.1 does not;
+* TRUNCATE by Hive 3.1, which has no write id and removes the files at once (hive-3.1-source.md §2). The same
+  call on the target would also remove files that were copied early for later writes, and Hive 4 refuses it
+  after that.
 
 EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
 
@@ -47,9 +50,9 @@ if TYPE_CHECKING:
     from handlers.structs.objects import Partition, Table
 
 
-def brings_files(event: Event, context: Context) -> bool:
-    """Whether the event gives a transactional table rows that no write event names,
-    so that it must be loaded.
+def needs_load(event: Event, context: Context) -> bool:
+    """Whether the event changes the rows of a transactional table without a write event, so that it must be
+    loaded.
 
     Raises FilesUnavailable, and UnsafePath for a directory that may not be read.
     """
@@ -59,12 +62,20 @@ def brings_files(event: Event, context: Context) -> bool:
         case TableCreated():
             return _is_created_over_files(event, context)
         case TableAltered():
-            return _shows_other_files(event)
+            return _is_bare_truncation(event, event.after.value) or _shows_other_files(event)
         case PartitionsAdded():
             return _is_of_transactional(event.table, context) and _adds_filled_partition(event, context)
         case PartitionsAltered():
-            return _is_of_transactional(event.table, context) and _moves_partition(event, context)
+            return _is_of_transactional(event.table, context) and (
+                _is_bare_truncation(event, context.table_cache.table(event.table))
+                or _moves_partition(event, context)
+            )
     return False
+
+
+def _is_bare_truncation(event: TableAltered | PartitionsAltered, table: Table) -> bool:
+    """Whether a transactional table is truncated without a write id."""
+    return bool(event.truncate) and is_transactional(table) and not event.write_id
 
 
 def _is_of_transactional(table: str, context: Context) -> bool:

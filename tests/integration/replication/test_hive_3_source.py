@@ -24,6 +24,7 @@ from handlers.metastore.client import Metastore
 from tests.builders.components.hive_3 import compact, read_row_ids, stream
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source, roll_back
+from tests.builders.replication.stepped_loads import SteppedLoads
 
 
 if TYPE_CHECKING:
@@ -179,16 +180,41 @@ def test_insert_only_tables_are_replayed_without_a_table_for_hives_second_alloca
         assert sorted(found) == sorted(old.sql.rows(f"select * from {old.db}.lines"))
 
 
+def test_the_second_allocation_for_an_insert_only_table_makes_no_table(old: Source) -> None:
+    old.run(f"create table {{db}}.lines {INSERT_ONLY} as select 1 as k")
+    replica = old.replay()
+    with closing(replica.projection):
+        assert set(replica.quarantined()) <= {"lines"}
+        assert replica.target.table_names(replica.policy.target_db) == ["lines"]
+
+
 @of_issue_33
-@pytest.mark.parametrize(
-    "statements", [[], ["insert into {db}.t values (1, 'a')"]], ids=["empty", "with-rows"]
-)
-def test_a_truncation_has_no_write_id(old: Source, target_sql: Session, statements: list[str]) -> None:
-    old.run(f"create table {{db}}.t (k int, v string) {ACID}", *statements, "truncate table {db}.t")
+def test_a_write_and_a_truncation_are_replayed(old: Source, target_sql: Session) -> None:
+    create = f"create table {{db}}.t (k int, v string) {ACID}"
+    old.run(create, "insert into {db}.t values (1, 'a')", "truncate table {db}.t")
     old.assert_equal(old.replay(), target_sql, "t")
 
 
-@of_issue_33
+def test_tables_that_were_truncated_without_a_write_id_are_loaded(old: Source, target_sql: Session) -> None:
+    old.run(
+        f"create table {{db}}.empty (k int, v string) {ACID}",
+        f"create table {{db}}.t (k int, v string) {ACID}",
+        f"create table {{db}}.p (k int, v string) partitioned by (dt string) {ACID}",
+        "insert into {db}.t values (1, 'a')",
+        "insert into {db}.p partition (dt) values (1, 'a', 'a'), (2, 'b', 'b')",
+    )
+    replica = old.load()
+    SteppedLoads(replica).finish()
+    old.run(
+        "truncate table {db}.empty",
+        "truncate table {db}.t",
+        "truncate table {db}.p partition (dt = 'a')",
+    )
+    replica.follow()
+    SteppedLoads(replica).finish()
+    old.assert_equal(replica, target_sql, "empty", "t", "p")
+
+
 def test_a_table_that_becomes_transactional_is_replicated(old: Source, target_sql: Session) -> None:
     """Write ids begin at 10,000,001; the files from before are originals."""
     old.run(
@@ -197,7 +223,9 @@ def test_a_table_that_becomes_transactional_is_replicated(old: Source, target_sq
         "alter table {db}.t set tblproperties ('transactional'='true')",
         "insert into {db}.t values (2, 'acid')",
     )
-    old.assert_equal(old.replay(), target_sql, "t")
+    replica = old.replay()
+    SteppedLoads(replica).finish()
+    old.assert_equal(replica, target_sql, "t")
 
 
 @of_issue_33

@@ -7,6 +7,9 @@ transaction has ended, also those of another table there. If the transaction abo
 until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore
 stays.
 
+A transactional table that was truncated without a write id is loaded instead (``files_in_place``), unless its
+rows are not replicated: then there is nothing to truncate.
+
 The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not
 exist", ``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not
 when their location is changed, and a user may have removed it. It therefore gets an empty one, and the call
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.files.plain_files import has_directory, make_directory
-from handlers.replication.target.objects import partition_key_names
+from handlers.replication.target.objects import is_transactional, partition_key_names
 from state.errors import InvalidRequest
 
 
@@ -47,6 +50,8 @@ def truncate_partitions(table: str, names: Sequence[str], write_id: int | None, 
 
 
 def _truncate(table: str, names: list[str] | None, write_id: int | None, context: Context) -> None:
+    if write_id is None and is_transactional(context.table_cache.table(table)):
+        return
     try:
         _call(table, names, write_id, context)
     except InvalidRequest:

@@ -13,6 +13,7 @@ import pytest
 
 from daemon.relay.loop import build_unlogged_partitions
 from daemon.service.configuration import config_model
+from daemon.sources.touched_events import observe
 from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
@@ -22,6 +23,7 @@ from handlers.structs import tjson
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
 from state.errors import FilesUnavailable
+from state.transactions.touched_partitions import TouchedPartitions
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event
 from tests.builders.kafka.fake_topics import outbox
 
@@ -344,6 +346,14 @@ def test_a_file_system_that_is_away_neither_stops_nor_delays_the_relay(
     warehouse.now = PAUSE_S
     warehouse.files = open_file_systems()
     unlogged.close()
+
+
+def test_a_table_whose_name_is_only_in_the_message_is_observed() -> None:
+    """Hive 3.1 logs a space in its place (reference: hive-3.1-source.md §1)."""
+    touched = TouchedPartitions()
+    message: dict[str, object] = {"dbName": "sales", "tableName": "p", "txnIdList": [7], "writeIdList": [1]}
+    observe(event(1, "ALLOC_WRITE_ID_EVENT", message, db="sales", table=" "), touched, ["sales"])
+    assert touched.is_open("sales.p")
 
 
 def test_an_event_that_cannot_be_read_is_ignored(warehouse: Warehouse) -> None:

@@ -117,6 +117,13 @@ def test_a_range_of_transactions_is_limited_and_in_order() -> None:
     assert isinstance(decode(value_of("OPEN_TXN", fromTxnId=1, toTxnId=100_000)), TxnsOpened)
 
 
+def test_the_write_id_that_hive_3_1_allocates_for_a_table_with_its_databases_name_has_no_effect() -> None:
+    value = orjson.loads(value_of("ALLOC_WRITE_ID_EVENT", dbName="shop", tableName="shop.lines"))
+    event = decode(orjson.dumps(value | {"dbName": "shop", "tableName": "shop.lines"}))
+    assert isinstance(event, Unhandled)
+    assert event.is_known
+
+
 def test_write_ids_are_sorted_and_paired() -> None:
     event = decoded("ALLOC_WRITE_ID_EVENT", txnIdList=[8, 9], writeIdList=[4, 3])
     assert isinstance(event, WriteIdsAllocated)

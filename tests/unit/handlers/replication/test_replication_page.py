@@ -45,7 +45,8 @@ def expected(kind: str) -> tuple[str, str]:
     """Return the outcome of a kind of event, and the code that applies it."""
     if kind not in notifications._BUILDERS:
         return "ignored", "-"
-    cls = getattr(events, notifications._BUILDERS[kind].__annotations__["return"])
+    name, *_ = notifications._BUILDERS[kind].__annotations__["return"].split(" | ")
+    cls = getattr(events, name)
     effect = (TABLE_EFFECTS | DATABASE_EFFECTS).get(cls)
     if effect is not None:
         module = effect.__module__.removeprefix("handlers.replication.").replace(".", "/")

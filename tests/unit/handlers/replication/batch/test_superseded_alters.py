@@ -47,6 +47,12 @@ def test_an_alteration_before_statistics_is_applied_because_they_refer_to_it() -
     assert find_superseded_alters([altered(1), statistics(2), altered(3)]) == frozenset()
 
 
+def test_an_alteration_that_makes_a_table_transactional_is_applied() -> None:
+    plain, acid = a_table(parameters={}), a_table()
+    events = [changed(1, plain, plain), changed(2, plain, acid), changed(3, acid, acid)]
+    assert find_superseded_alters(events) == frozenset()
+
+
 def test_a_rename_is_applied_and_supersedes_nothing() -> None:
     assert (
         find_superseded_alters([altered(1, "a"), altered(2, "a", new_name="b"), altered(3, "b")])

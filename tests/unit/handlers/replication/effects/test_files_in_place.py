@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.effects.files_in_place import brings_files
+from handlers.replication.effects.files.truncation import truncate_table
+from handlers.replication.effects.files_in_place import needs_load
 from handlers.replication.policy.policy import Policy
 from tests.builders.replication.replay_events import (
     a_partition,
@@ -77,12 +78,12 @@ def test_an_added_partition_is_loaded_if_it_has_rows_of_ended_writes(
     parts: FakedReplica, path: str, files: str | None, write_id: int, *, brought: bool
 ) -> None:
     event = added(parts, path, files=files, write_id=write_id)
-    assert brings_files(event, parts.context) is brought
+    assert needs_load(event, parts.context) is brought
 
 
 def test_the_files_of_an_insert_come_with_its_write_event_and_are_not_listed(parts: FakedReplica) -> None:
     event = added(parts, "delta_0000001_0000001_0000/bucket_00000", files="1", write_id=3)
-    assert not brings_files(event, parts.context)
+    assert not needs_load(event, parts.context)
 
 
 @pytest.mark.parametrize(("files", "brought"), [("1", True), ("0", False), (None, False)])
@@ -90,7 +91,7 @@ def test_the_count_of_the_metastore_decides_if_the_directory_is_gone(
     parts: FakedReplica, files: str | None, *, brought: bool
 ) -> None:
     (parts.directory / "source" / "other").mkdir(parents=True)
-    assert brings_files(added(parts, files=files), parts.context) is brought
+    assert needs_load(added(parts, files=files), parts.context) is brought
 
 
 def test_a_table_without_write_ids_is_loaded_because_hive_does_not_log_that_it_seeds_them(
@@ -98,14 +99,14 @@ def test_a_table_without_write_ids_is_loaded_because_hive_does_not_log_that_it_s
 ) -> None:
     replica.projection.apply([created(2, partition_columns=("dt",))])
     path = "delta_0000005_0000005_0000/bucket_00000"
-    assert brings_files(added(replica, path, files="1"), replica.context)
-    assert not brings_files(added(replica, path, files=None), replica.context), "a later write"
+    assert needs_load(added(replica, path, files="1"), replica.context)
+    assert not needs_load(added(replica, path, files=None), replica.context), "a later write"
 
 
 def test_a_partition_of_a_table_without_rows_is_only_added(parts: FakedReplica) -> None:
     policy = Policy("shop", "shop", "shop_r", metadata_only=("orders",))
     event = added(parts, "000000_0")
-    assert not brings_files(event, replace(parts.context, policy=policy))
+    assert not needs_load(event, replace(parts.context, policy=policy))
 
 
 def test_the_load_is_requested_when_the_event_is_replayed(parts: FakedReplica) -> None:
@@ -121,22 +122,39 @@ def test_a_partition_that_is_moved_is_loaded_and_one_that_is_only_altered_is_not
     owner = embedded(a_table(partition_columns=("dt",)))
     alone = replace(partition_altered(9, "1"), after=(embedded(moved),))
     several = replace(partition_altered(9, "1"), kind="ALTER_PARTITIONS", before=None, owner=owner)
-    assert brings_files(alone, parts.context)
-    assert brings_files(replace(several, after=(embedded(moved),)), parts.context)
-    assert not brings_files(partition_altered(9, "1"), parts.context)
-    assert not brings_files(several, parts.context)
+    assert needs_load(alone, parts.context)
+    assert needs_load(replace(several, after=(embedded(moved),)), parts.context)
+    assert not needs_load(partition_altered(9, "1"), parts.context)
+    assert not needs_load(several, parts.context)
     moved.writeId = 3
     insert = replace(several, after=(embedded(moved),))
-    assert not brings_files(insert, parts.context), "an insert into one that was moved before"
+    assert not needs_load(insert, parts.context), "an insert into one that was moved before"
 
 
 def test_a_table_that_is_moved_or_becomes_transactional_is_loaded(replica: FakedReplica) -> None:
     replica.projection.apply([created(2)])
     moved = replace(altered(3), after=embedded(a_table(location="file:/source/shop.db/b")))
     converted = replace(altered(3), before=embedded(a_table(parameters={}, kind="EXTERNAL_TABLE")))
-    assert brings_files(moved, replica.context)
-    assert brings_files(converted, replica.context)
-    assert not brings_files(altered(3), replica.context)
+    assert needs_load(moved, replica.context)
+    assert needs_load(converted, replica.context)
+    assert not needs_load(altered(3), replica.context)
+
+
+def test_a_transactional_table_that_is_truncated_without_a_write_id_is_loaded(parts: FakedReplica) -> None:
+    assert needs_load(altered(9, truncate=True), parts.context)
+    assert needs_load(partition_altered(9, "1", truncate=True), parts.context)
+    assert not needs_load(altered(9, truncate=True, write_id=3), parts.context)
+    assert not needs_load(partition_altered(9, "1", truncate=True, write_id=3), parts.context)
+    plain = embedded(a_table(parameters={}))
+    assert not needs_load(replace(altered(9, truncate=True), before=plain, after=plain), parts.context)
+
+
+def test_a_truncation_without_a_write_id_is_not_sent_to_a_table_whose_rows_are_not_replicated(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(2)])
+    truncate_table("orders", None, replica.context)
+    assert "truncate_table" not in replica.target.calls
 
 
 @pytest.mark.parametrize(
@@ -156,4 +174,4 @@ def test_a_table_that_is_created_over_files_of_no_transaction_is_loaded(
     file.write_text("row")
     location = f"file:{replica.directory}/source/t"
     event = created(2, location=location, parameters={"transactional": "true", "numFiles": "1"})
-    assert brings_files(event, replica.context) is brought
+    assert needs_load(event, replica.context) is brought
