@@ -76,8 +76,8 @@ class TableDirectory:
         return list(self._entries)
 
     def read_acid_directories(self) -> list[AcidDirectory]:
-        """Return those of the directories that belong to writes and compactions, with their markers; raises
-        BadInput for a malformed name.
+        """Return those of the directories that belong to writes and compactions,
+        with their markers; raises BadInput for a malformed name.
         """
         parsed = (AcidDirectory.parse(name) for name in self.directories)
         files = self._file_systems.of(self._root)

@@ -224,8 +224,8 @@ class Dispatcher:
         return None
 
     def _load_if_needed(self, event: Event, table: str) -> bool:
-        """Have the table loaded if the event changes its rows without a write event; return whether it
-        does.
+        """Have the table loaded if the event changes its rows without a write event;
+        return whether it does.
         """
         if not needs_load(event, self._context):
             return False

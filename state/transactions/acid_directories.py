@@ -5,8 +5,8 @@ A table or partition has one directory for each write (``delta_0000005_0000005_0
 ``base_…`` for an overwrite or truncation) and those of compactions, whose names end in the compactor's
 transaction (``delta_0000001_0000005_v0000012``). Before Hive 4 they have no such suffix, and a file inside
 says that a base is one (``handlers.files.acid_markers``). Files directly in the root, from before the table
-was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced ones
-some time later. So several directories contain the same rows, and a reader must choose.
+was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced
+ones some time later. So several directories contain the same rows, and a reader must choose.
 
 A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed
 or aborted. The directories may have moved on since. If a visible one mixes rows of the snapshot with later
@@ -71,8 +71,8 @@ class AcidDirectory:
 
     @property
     def is_merged(self) -> bool:
-        """Whether the directory may have rows of several writes: of a compaction, or of a batch of
-        transactions that were streamed.
+        """Whether the directory may have rows of several writes:
+        of a compaction, or of a batch of transactions that were streamed.
         """
         return self.is_compacted or self.first < self.last
 

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 
 def needs_load(event: Event, context: Context) -> bool:
-    """Whether the event changes the rows of a transactional table without a write event, so that it must be
-    loaded.
+    """Whether the event changes the rows of a transactional table without a write event,
+    so that it must be loaded.
 
     Raises FilesUnavailable, and UnsafePath for a directory that may not be read.
     """
