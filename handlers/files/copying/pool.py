@@ -4,6 +4,10 @@ with a bounded queue and a bound on bytes in flight.
 ``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So
 a copy of hours sends heartbeats, and one that transfers nothing does not.
 
+A worker starts when a copy is submitted and no other worker is free, waits for the next copy without polling,
+and ends after ``IDLE_S`` without one. So a pool costs no thread while nothing is copied, and a daemon can have
+hundreds of them.
+
 A worker takes small files one after another and makes their names durable together
 (``handles.UnsettledCopies``); a copy has ended only after that.
 
@@ -13,9 +17,9 @@ differently. Threads suffice, because hashing and system calls run without the i
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -36,11 +40,12 @@ if TYPE_CHECKING:
 WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
+IDLE_S: Final = 10.0
+"""How long a worker waits for another copy before it ends."""
 _SMALL_BYTES: Final = 1024 * 1024
 """A larger file is not started while the names of others wait to be made durable."""
 _POLL_S: Final = 0.2
-"""How often a blocked ``submit`` checks whether the pool is closed, and a waiting caller looks for
-progress."""
+"""How often a caller that waits looks for progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,8 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Start ``workers`` threads;
-        ``beat`` is called in the threads of callers that wait while copies make progress.
+        """Copy in at most ``workers`` threads; ``beat`` is called in the threads of callers that wait while
+        copies make progress.
 
         ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
         """
@@ -85,7 +90,9 @@ class CopyPool:
         assert queue_max >= 1, queue_max
         self._copier = copier
         self._budget = ByteBudget(bytes_in_flight_max)
-        self._queue: queue.Queue[CopyHandle] = queue.Queue(queue_max)
+        self._workers = workers
+        self._queue_max = queue_max
+        self._queue: deque[CopyHandle] = deque()
         self._running: set[CopyHandle] = set()
         self._beat = beat
         self._throttle = throttle
@@ -94,13 +101,14 @@ class CopyPool:
         self._steps_seen = 0
         self._counters = CopyCounters()
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"tideline-copy-{number}", daemon=True)
-            for number in range(workers)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._room = threading.Condition(self._lock)
+        """Notified when the queue gets shorter."""
+        self._arrived = threading.Condition(self._lock)
+        """Notified when the queue gets longer."""
+        self._closed = False
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        """How many of the threads wait for a copy."""
 
     @property
     def allowed(self) -> AllowedRoots:
@@ -110,16 +118,28 @@ class CopyPool:
     def submit(self, task: CopyTask) -> CopyHandle:
         """Queue ``task``; waits while the queue is full. Raises FilesUnavailable once the pool is closed."""
         handle = CopyHandle(task)
-        while not self._closed.is_set():
-            try:
-                self._queue.put(handle, timeout=_POLL_S)
-            except queue.Full:
-                self._report_progress()
-                continue
-            if self._closed.is_set():
-                self._drain()
-            return handle
-        raise FilesUnavailable("the copy pool is closed", target=task.target_uri)
+        while not self._put(handle):
+            self._report_progress()
+        return handle
+
+    def _put(self, handle: CopyHandle) -> bool:
+        """Queue a copy, for which a worker is free or is started if there may be one more; return False if the
+        queue stays full for ``_POLL_S``.
+        """
+        with self._lock:
+            if not self._room.wait_for(lambda: self._closed or len(self._queue) < self._queue_max, _POLL_S):
+                return False
+            if self._closed:
+                raise FilesUnavailable("the copy pool is closed", target=handle.task.target_uri)
+            # Each idle worker takes one of the queued copies, including those that are notified already.
+            if self._idle <= len(self._queue) and len(self._threads) < self._workers:
+                name = f"tideline-copy-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread.start()
+                self._threads.add(thread)
+            self._queue.append(handle)
+            self._arrived.notify()
+            return True
 
     def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
         """Wait for all ``handles`` and return their results in the same order.
@@ -176,28 +196,34 @@ class CopyPool:
     def pending(self) -> tuple[int, int]:
         """Return the approximate numbers of queued and running copies."""
         with self._lock:
-            return self._queue.qsize(), len(self._running)
+            return len(self._queue), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Cancel everything, stop the threads and return whether all ended within ``timeout_s``.
         May be called twice.
         """
-        self._closed.set()
-        self._drain()
         with self._lock:
-            running = list(self._running)
+            self._closed = True
+            queued, running, threads = list(self._queue), list(self._running), list(self._threads)
+            self._queue.clear()
+            self._arrived.notify_all()
+            self._room.notify_all()
+        for handle in queued:  # no caller waits for them
+            handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
         self.cancel(running)
         if self._throttle is not None:
             self._throttle.close()
         self._budget.close()
         deadline = time.monotonic() + timeout_s
-        for thread in self._threads:
+        for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(thread.is_alive() for thread in threads)
 
     def check(self) -> None:
         """Assert the pool's invariants."""
         with self._lock:
+            assert self._idle <= len(self._threads) <= self._workers
+            assert len(self._queue) <= self._queue_max
             assert len(self._running) <= len(self._threads) * (UNSETTLED_MAX + 1)
             assert self._counters.skipped <= self._counters.files
         self._budget.check()
@@ -205,28 +231,37 @@ class CopyPool:
     def _work(self) -> None:
         files_max = 1 if self._throttle is not None else UNSETTLED_MAX
         unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
-        while not self._closed.is_set():
-            try:
-                handle = self._queue.get(timeout=_POLL_S)
-            except queue.Empty:
-                continue
+        while (handle := self._await_next()) is not None:
             self._run(handle, unsettled)
-            while not (unsettled.is_due or self._closed.is_set()) and (more := self._next()) is not None:
+            while not unsettled.is_due and (more := self._next()) is not None:
                 self._run(more, unsettled)
             unsettled.settle()
 
+    def _await_next(self) -> CopyHandle | None:
+        """Wait for a copy and take it; return None if the worker ends, because none came in time or the pool
+        is closed.
+        """
+        with self._lock:
+            self._idle += 1
+            self._arrived.wait_for(lambda: self._closed or self._queue, IDLE_S)
+            self._idle -= 1
+            if not self._queue:
+                self._threads.discard(threading.current_thread())
+                return None
+            return self._pop()
+
     def _next(self) -> CopyHandle | None:
-        try:
-            return self._queue.get_nowait()
-        except queue.Empty:
-            return None
+        with self._lock:
+            return self._pop() if self._queue else None
+
+    def _pop(self) -> CopyHandle:
+        """Take the next copy, which counts as running from here on; the lock is held."""
+        handle = self._queue.popleft()
+        self._running.add(handle)
+        self._room.notify()
+        return handle
 
     def _run(self, handle: CopyHandle, unsettled: UnsettledCopies) -> None:
-        with self._lock:
-            self._running.add(handle)
-        if self._closed.is_set():
-            handle.cancel()
-
         def reserve(size_bytes: int) -> AbstractContextManager[None]:
             if size_bytes > _SMALL_BYTES or self._budget.would_wait(size_bytes):
                 unsettled.settle()  # copies that have ended do not wait for one that takes long
@@ -248,15 +283,6 @@ class CopyPool:
             self._counters = _add_to_counters(self._counters, copied)
             self._steps += 1
         handle.finish(copied, error)
-
-    def _drain(self) -> None:
-        """End the queued copies, so that no caller waits for them."""
-        while True:
-            try:
-                handle = self._queue.get_nowait()
-            except queue.Empty:
-                return
-            handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
 
 
 def _add_to_counters(counters: CopyCounters, copied: Copied | None) -> CopyCounters:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying import handles as handles_module
+from handlers.files.copying import pool as pool_module
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.pool import CopyPool
 from state.errors import FileLost, FilesUnavailable
@@ -79,6 +82,84 @@ def test_many_files_are_copied_and_counted(warehouse: Warehouse) -> None:
     finally:
         assert pool.close(DEADLINE_S)
     assert len(warehouse.target_files()) == 50
+
+
+def workers_of(pool: CopyPool) -> list[threading.Thread]:
+    with pool._lock:
+        return list(pool._threads)
+
+
+def test_workers_start_when_copies_need_them_and_are_used_again() -> None:
+    copier = Gated()
+    pool = CopyPool(copier, workers=3)
+    try:
+        assert workers_of(pool) == []
+        handles = [pool.submit(sized(1))]
+        assert len(workers_of(pool)) == 1
+        handles += [pool.submit(sized(1)) for _ in range(5)]
+        assert len(workers_of(pool)) == 3, "no more than allowed"
+        for _ in range(3):
+            assert copier.began.acquire(timeout=DEADLINE_S), "all of them copy at once"
+        copier.gate.set()
+        pool.wait(handles, DEADLINE_S)
+        started = set(workers_of(pool))
+        for _ in range(10):
+            pool.wait([pool.submit(sized(1))], DEADLINE_S)
+        assert set(workers_of(pool)) == started
+        pool.check()
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_workers_end_when_nothing_is_copied_and_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_S", 0.01)
+    copier = Gated()
+    copier.gate.set()
+    pool = CopyPool(copier, workers=2)
+    try:
+        for _ in range(20):
+            pool.wait([pool.submit(sized(1)), pool.submit(sized(1))], DEADLINE_S)
+            for thread in workers_of(pool):
+                thread.join(DEADLINE_S)
+            assert workers_of(pool) == []
+            pool.check()
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_no_copy_is_lost_while_workers_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "IDLE_S", 0.0002)
+    copier = Gated()
+    copier.gate.set()
+    pool = CopyPool(copier, workers=2)
+    try:
+        for number in range(2_000):
+            pool.wait([pool.submit(sized(1)) for _ in range(number % 4)], DEADLINE_S)
+        pool.check()
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_a_worker_without_a_copy_does_not_wake() -> None:
+    copier = Gated()
+    copier.gate.set()
+    pool = CopyPool(copier, workers=1)
+    try:
+        pool.wait([pool.submit(sized(1))], DEADLINE_S)
+        (worker,) = workers_of(pool)
+        while pool._idle == 0:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        before = count_wakes(worker)
+        time.sleep(0.7)
+        assert count_wakes(worker) == before
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def count_wakes(thread: threading.Thread) -> str:
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return next(line for line in status.splitlines() if line.startswith("voluntary_ctxt_switches"))
 
 
 def test_an_error_is_raised_by_its_own_handle_and_the_other_files_are_copied(warehouse: Warehouse) -> None:
