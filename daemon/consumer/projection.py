@@ -74,10 +74,10 @@ class Projection(Protocol):
         """
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order and return the new position, which is then durable.
+        """Apply ``events`` in order and return the new position; what they changed is then durable.
 
         May apply only the first of them and raise. Recorded events count; the rest is passed again after a
-        restart.
+        restart, and so may be the last events if they changed nothing.
         """
 
     def settle(self) -> bool | None:

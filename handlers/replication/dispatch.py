@@ -24,6 +24,7 @@ from handlers.events import (
     TableDropped,
     TxnAborted,
     TxnCommitted,
+    TxnsOpened,
     Undecodable,
     WriteIdsAllocated,
 )
@@ -93,6 +94,21 @@ class Dispatcher:
         """
         self._context = context
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)
+
+    def may_take_effect(self, event: Event) -> bool:
+        """Whether applying ``event`` may change the target, or the state beyond the position; decided without
+        decoding its objects.
+
+        It may if it concerns the policy's database, or a transaction that is known to write into it. The
+        allocation that makes a transaction known is an event of the database itself.
+        """
+        if isinstance(event, TxnsOpened):
+            return False
+        if isinstance(event, TxnCommitted | TxnAborted):
+            return self.transactions.is_known(event.txn_id)
+        if isinstance(event, FilesWritten) and self.transactions.is_known(event.txn_id):
+            return True
+        return may_concern(event, self._context.policy)
 
     def apply(self, event: Event) -> str | None:
         """Apply ``event``; return None if it took effect, otherwise the reason why it did not.

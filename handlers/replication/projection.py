@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 UNPROVEN_MAX: Final = 100
 """So many commits wait for their proof within a batch."""
 CHECK_AT_REST_S: Final = 30.0
-"""How often the target is checked while there is nothing to apply. A check is one call."""
+"""How often the target is checked while nothing takes effect. A check is one call."""
 
 
 class ReplicationProjection:
@@ -171,14 +171,15 @@ class ReplicationProjection:
         return self.position
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order, and abort transactions that ended without one;
-        return the new position, which is durable.
+        """Apply ``events`` in order, and abort transactions that ended without one; return the new position.
 
-        It is durable even if an error ends the batch early. Events up to the position are skipped.
+        Every effect is durable, even if an error ends the batch early; so is the position, unless it only
+        passed events without effect since (``position.progress``). Events up to the position are skipped.
         """
         self._is_sound = False
-        self._replay.apply(events)
-        self._checked_s = self._clock()
+        if self._replay.apply(events):
+            self._checked_s = self._clock()
+        self._check_at_rest()
         self.loads.load_unlogged()
         self._reconcile()
         self._is_sound = True
@@ -199,11 +200,17 @@ class ReplicationProjection:
         self._is_sound = False
         if self._target_progress.is_due_at_rest():
             self._target_progress.raise_position()
+        if self._recorded.is_due():
+            self._recorded.record()
+        self._check_at_rest()
+        self._reconcile()
+        self._is_sound = True
+
+    def _check_at_rest(self) -> None:
+        """Check the target from time to time."""
         if self._clock() - self._checked_s >= CHECK_AT_REST_S:
             self._context.target_position.check()
             self._checked_s = self._clock()
-        self._reconcile()
-        self._is_sound = True
 
     def cross_gap(self) -> CrossedGap:
         """Skip the events of a gap, and make all tables wait for a load instead (``loading.gap``);
@@ -299,6 +306,7 @@ class ReplicationProjection:
         if self._is_sound and find_promotion(self._store) is None:
             with suppress(TidelineError):
                 self.settle()
+                self._recorded.record_rest()
         self._transactions.files.cancel_all()
         self._replay.close()
         self._context.source.close()

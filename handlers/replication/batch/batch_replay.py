@@ -18,6 +18,7 @@ from handlers.replication.batch.merged_events import EventJoiner, find_supersede
 from handlers.replication.batch.record_points import RecordPoints
 from handlers.replication.batch.work_ahead import AppliedAhead, WorkAhead
 from handlers.replication.dispatch import OUT_OF_SCOPE
+from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
 from handlers.replication.effects.remembered_events import remember
 from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
@@ -119,14 +120,19 @@ class BatchReplay:
         )
         recorded.subscribe(lambda event_id: self._ahead.start_after(event_id, upcoming=self._upcoming))
 
-    def apply(self, events: Sequence[Event]) -> None:
-        """Apply ``events`` in order and make the new position durable, even if an error ends the batch early.
+    def apply(self, events: Sequence[Event]) -> bool:
+        """Apply ``events`` in order and make the new position durable, even if an error ends the batch early;
+        return whether the batch could have an effect.
 
-        Events up to the position are skipped. Nothing is copied early for events that the target already has,
+        If it could not, nothing is asked of the target, and the position becomes durable later
+        (``position.progress``). Events up to the position are skipped. Nothing is copied early for events that the target already has,
         because their tables may have been renamed since.
         """
         policy, recorded = self._context.policy, self._recorded
-        self._context.target_position.check(may_be_missing=self._drops_database(events))
+        new_parts = [e for e in events if recorded.current.step(e.event_id, e.part) is not Step.DUPLICATE]
+        may_take_effect = any(map(self._dispatcher.may_take_effect, new_parts))
+        if may_take_effect:
+            self._context.target_position.check(may_be_missing=self._drops_database(events))
         new = [event for event in events if event.event_id > recorded.reached and may_concern(event, policy)]
         overlapping = new if self._context.overlaps else ()
         superseded, early = find_superseded_alters(new), select_lookahead_events(overlapping)
@@ -148,9 +154,11 @@ class BatchReplay:
             if new:
                 counts = self._ahead.take_counts(), self._transactions.lookahead.take_counts()
                 self._context.observer.batch_replayed(BatchOverlap(len(new), *counts))
-            recorded.record()
+            if may_take_effect or recorded.is_due():
+                recorded.record()
         if self._target_progress.is_due():
             self._target_progress.raise_position()
+        return may_take_effect
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
         """Whether the first event drops the database: a run that was killed after the drop left none."""
@@ -191,7 +199,7 @@ class BatchReplay:
         if concerns_policy and reason != OUT_OF_SCOPE:
             self._records.note(event, altered)
         event.forget_values()
-        self._recorded.pass_event(event)
+        self._recorded.pass_event(event, took_effect=reason not in {OUT_OF_SCOPE, NOTHING_TO_DO})
         self._records.record_after()
 
     def _apply(self, event: Event, way: Way) -> str | None:

@@ -2,11 +2,16 @@
 which a restart continues from, and ``repl.last.id`` of the target database.
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every
-``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be
+``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch that may have had an effect, between events that must not be
 repeated together (``batch.record_points``), before every end of a transaction, and as soon as a table is
 quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that
 event, and a restart would then consider the event applied. The recorded position is never inside an event:
 the write parts of a commit are only kept in memory until the commit itself.
+
+Most batches of a source with many databases have no event that can have an effect here
+(``Dispatcher.may_take_effect``). Such a batch changes nothing in the state but the position, which is then
+recorded after ``RECORD_S`` or with the next effect. A run that is killed before reads these events again, and
+they have no effect again: the state that decides about them is the recorded one.
 
 The target's own position need not be written each time: a run that has its state does not need it. It is
 written
@@ -44,8 +49,8 @@ if TYPE_CHECKING:
 
 RECORD_EVENTS: Final = 100
 RECORD_S: Final = 5.0
-"""The position is recorded within a batch after so many events, or after the first event that ends so long
-after the last record. A restart repeats at most these."""
+"""The position is recorded within a batch after so many events with an effect, or after the first event that
+ends so long after the last record. A restart repeats at most these, and reads those without effect again."""
 
 APPLIED_TIME_KEY: Final = b"applied-time"
 """The time of the last applied event at the source, for the operator of a failover."""
@@ -62,7 +67,9 @@ class RecordedPosition:
         self._claim = claim
         self._clock = clock
         self._time_s: int | None = None
-        self._unrecorded_events = 0
+        self._unrecorded_effects = 0
+        self._is_behind = False
+        """Whether an event was passed since the last record."""
         self._recorded_s = clock()
         self.current = Position(0)
         self.on_target = -1
@@ -72,6 +79,7 @@ class RecordedPosition:
     def resume(self, position: Position, *, on_target: int) -> None:
         """Continue from ``position``; events up to ``on_target`` are on the target already."""
         self.current, self.on_target = position, on_target
+        self._time_s, self._unrecorded_effects, self._is_behind = None, 0, False
 
     def subscribe(self, notify: Callable[[int], None]) -> None:
         """Call ``notify`` after each record with the last event that it says is applied."""
@@ -89,22 +97,34 @@ class RecordedPosition:
 
     def find_time_s(self) -> int | None:
         """Return the time of the last applied event at the source (Unix time) if it is known."""
+        if self._time_s is not None:
+            return self._time_s
         stored = self._store.get(APPLIED_TIME_KEY)
-        return self._time_s if stored is None else int(stored)
+        return None if stored is None else int(stored)
 
     def begin_batch(self) -> None:
-        """Measure ``RECORD_S`` from now on."""
-        self._recorded_s = self._clock()
+        """Measure ``RECORD_S`` from now on, unless the events of an earlier batch are not recorded yet."""
+        if not self._is_behind:
+            self._recorded_s = self._clock()
 
-    def pass_event(self, event: Event) -> None:
-        """Note that ``event`` is applied."""
+    def pass_event(self, event: Event, *, took_effect: bool) -> None:
+        """Note that ``event`` is applied, or had no effect."""
         self.current = Position(event.event_id, event.part, event.parts)
         self._time_s = event.time_s
-        self._unrecorded_events += 1
+        self._unrecorded_effects += took_effect
+        self._is_behind = True
 
     def is_due(self) -> bool:
-        """Whether so much was applied since the last record that the next one is due."""
-        return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
+        """Whether so much was applied, or so much time has passed, since the last record that the next one is
+        due.
+        """
+        is_late = self._is_behind and self._clock() - self._recorded_s >= RECORD_S
+        return is_late or self._unrecorded_effects >= RECORD_EVENTS
+
+    def record_rest(self) -> None:
+        """Record the events without effect that were passed since the last record, if there are any."""
+        if self._is_behind:
+            self.record()
 
     def record(self) -> None:
         """Write position, write-id mapping and entries together;
@@ -118,7 +138,7 @@ class RecordedPosition:
             txn.put(POSITION_KEY, done.to_bytes())
             if self._time_s is not None:
                 txn.put(APPLIED_TIME_KEY, str(self._time_s).encode())
-        self._unrecorded_events, self._recorded_s = 0, self._clock()
+        self._unrecorded_effects, self._is_behind, self._recorded_s = 0, False, self._clock()
         for notify in self._subscribers:
             notify(done.event_id)
         failpoint("replay.after-position")

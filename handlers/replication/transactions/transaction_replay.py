@@ -265,6 +265,11 @@ class TransactionReplay:
         self.lookahead.forget(event.txn_id)
         return True
 
+    def is_known(self, txn_id: int) -> bool:
+        """Whether the end of this transaction may have to be replayed, or its early opening to be undone."""
+        source_txn = self._context.tables.write_ids.get(txn_id)
+        return self._concerns_policy(txn_id, source_txn) or self.lookahead.is_unused(txn_id)
+
     def _concerns_policy(self, txn_id: int, source_txn: SourceTxn | None) -> bool:
         """Whether the end of this transaction must be replayed."""
         return source_txn is not None or txn_id in self.files or txn_id <= self.marks.unknown_txn_id

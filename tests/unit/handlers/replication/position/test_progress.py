@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from handlers.events import TxnsOpened
 from handlers.replication.position.progress import RECORD_EVENTS, RECORD_S, TARGET_LAG_S, TARGET_POSITION_S
-from handlers.replication.projection import ReplicationProjection
-from state.errors import AmbiguousCall
-from tests.builders.replication.replay_events import allocated, committed, created, dropped, written
+from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
+from handlers.replication.target.fencing import EPOCH
+from state.errors import AmbiguousCall, Fenced
+from tests.builders.replication.replay_events import allocated, altered, committed, created, dropped, written
 
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def test_every_applied_event_sends_a_heartbeat(replica: FakedReplica) -> None:
 
 def test_a_long_batch_records_its_position_every_so_many_events(replica: FakedReplica) -> None:
     watched, last = Watched(replica), 2 * RECORD_EVENTS + RECORD_EVENTS // 2
-    watched.projection.apply([committed(number, txn_id=number) for number in range(1, last + 1)])
+    watched.projection.apply([created(number, f"table_{number}") for number in range(1, last + 1)])
     assert sorted(set(watched.recorded)) == [0, RECORD_EVENTS, 2 * RECORD_EVENTS]
     assert replica.stored_position() == last
 
@@ -70,6 +72,119 @@ def test_a_position_recorded_within_a_batch_is_never_inside_an_event(replica: Fa
     )
     assert watched.recorded == [0, 1, 2, 2]
     assert replica.stored_position() == 3
+
+
+@pytest.fixture
+def costs(replica: FakedReplica, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the checks of the target and the commits of the state from now on."""
+    costs: Counter[str] = Counter()
+
+    def count(owner: object, name: str) -> None:
+        call = getattr(owner, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            costs[name] += 1
+            return call(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    replica.target.calls.clear()
+    count(replica.target, "get_database")
+    count(replica.store, "transaction")
+    return costs
+
+
+def of_others(event_id: int) -> list[Event]:
+    """Return the events of one transaction in another database; it has three event ids."""
+    return [
+        TxnsOpened(event_id=event_id, time_s=0, kind="OPEN_TXN", first=event_id, last=event_id),
+        replace(allocated(event_id + 1, event_id, 1), db="other"),
+        replace(written(event_id + 2, txn_id=event_id, part=0, parts=2), db="other"),
+        committed(event_id + 2, txn_id=event_id, part=1, parts=2),
+    ]
+
+
+def test_batches_without_an_effect_ask_nothing_of_the_target_and_commit_nothing(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    for number in range(100):
+        replica.projection.apply(of_others(2 + 3 * number))
+    assert (costs, replica.target.calls) == ({}, [])
+    assert replica.projection.position.event_id == 301
+
+
+def test_the_position_after_events_without_an_effect_is_recorded_after_some_time(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    for number in range(100):
+        replica.projection.apply(of_others(2 + 3 * number))
+        replica.clock.now_s += RECORD_S / 10
+    assert replica.stored_position() > 301 - 3 * 11
+    assert costs["transaction"] <= 10
+
+
+def test_the_position_after_events_without_an_effect_is_recorded_at_rest(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    replica.projection.apply(of_others(2))
+    replica.projection.settle()
+    assert costs == {}
+    replica.clock.now_s += RECORD_S
+    replica.projection.settle()
+    replica.projection.settle()
+    assert (replica.stored_position(), costs) == (4, {"transaction": 1})
+
+
+def test_the_position_after_events_without_an_effect_is_recorded_with_the_next_effect(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    replica.projection.apply(of_others(2))
+    replica.projection.apply([altered(5)])
+    assert replica.stored_position() == 5
+    assert costs == {"get_database": 1, "transaction": 1}
+
+
+def test_the_position_after_events_without_an_effect_is_recorded_when_the_policy_is_closed(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.apply(of_others(2))
+    replica.projection.close()
+    assert replica.stored_position() == 4
+
+
+def test_events_without_an_effect_have_none_when_a_killed_run_repeats_them(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), allocated(2, 900, 1)])
+    replica.projection.apply(of_others(3))
+    projection = replica.restart()
+    assert projection.position.event_id == 2
+    projection.apply(of_others(3))
+    projection.apply([committed(6, txn_id=900)])
+    assert replica.target.calls.count("commit_replayed") == 1
+    assert replica.stored_position() == 6
+
+
+def test_the_end_of_a_transaction_of_the_policy_is_checked_although_it_names_no_database(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    replica.projection.apply([allocated(2, 900, 1)])
+    replica.projection.apply(of_others(3))
+    costs.clear()
+    replica.parameters[EPOCH] = "99-of-another-instance"
+    with pytest.raises(Fenced):
+        replica.projection.apply([committed(6, txn_id=900)])
+    assert "commit_replayed" not in replica.target.calls
+
+
+def test_another_instance_is_noticed_although_no_event_has_an_effect(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.parameters[EPOCH] = "99-of-another-instance"
+    replica.projection.apply(of_others(2))
+    replica.clock.now_s += CHECK_AT_REST_S
+    with pytest.raises(Fenced):
+        replica.projection.apply(of_others(5))
 
 
 def on_target(replica: FakedReplica) -> str | None:
