@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,13 @@ from state.event_log.positions import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
+    from daemon.replica.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.status.policy_sections import PolicySection
     from daemon.sources.connections import CallMetrics
@@ -62,11 +65,13 @@ class ReplicaPart:
     """Returns the policy's rows of a section."""
 
 
-def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
+def build_replica(
+    runtime: Runtime, name: str, metrics: ReplicaMetrics, bootstraps: BootstrapTurns
+) -> ReplicaPart:
     """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
     policy = runtime.config.policy(name)
     projection = projection_name(name)
-    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
+    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls, bootstraps))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -75,6 +80,7 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         counts=lambda: lazy.read(lambda replica: replica.loop.counts(), None),
         target=f"{policy.target}/{policy.replica_database}",
         repair=release_command(name),
+        loading=lambda: bootstraps.list_waiting(name),
     )
     return ReplicaPart(
         Job(
@@ -105,10 +111,20 @@ def load_settings(config: Config) -> LoadSettings:
 
 
 def bootstrap_options(
-    config: Config, progress: BootstrapProgress, is_stopping: Callable[[], bool]
+    config: Config,
+    name: str,
+    pulse: Pulse,
+    *,
+    progress: BootstrapProgress | None = None,
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> BootstrapOptions:
-    """Return how bootstraps run."""
-    return BootstrapOptions(load_settings(config), is_stopping=is_stopping, progress=progress)
+    """Return how bootstraps of the policy run; they report to ``progress``, by default to the log."""
+    return BootstrapOptions(
+        load_settings(config),
+        is_stopping=pulse.is_stopping,
+        progress=progress or LoggedProgress(name),
+        turn=turn,
+    )
 
 
 def build_projection(
@@ -117,14 +133,14 @@ def build_projection(
     observer: Observer,
     calls: CallMetrics,
     pulse: Pulse,
-    progress: BootstrapProgress | None = None,
+    bootstrap: BootstrapOptions | None = None,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> tuple[ReplicationProjection, CopyPool]:
     """Open the policy's state and return its projection with its copy pool;
     raise StateCorrupt, StateLocked, ConfigError.
 
-    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap
-    reports to ``progress``, by default to the log, and copy jobs to ``job_changed``.
+    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. Copy jobs
+    report to ``job_changed``.
     """
     beat = pulse.beat
     settings = config.policy(name)
@@ -146,7 +162,7 @@ def build_projection(
         context=context,
         store=store,
         bootstraps_itself=settings.bootstrap == "auto",
-        bootstrap=bootstrap_options(config, progress or LoggedProgress(name), pulse.is_stopping),
+        bootstrap=bootstrap or bootstrap_options(config, name, pulse),
         beat=beat,
     )
     return projection, copies
@@ -172,14 +188,28 @@ def catch_up_reader(config: Config, name: str) -> TopicReader:
 class _Replica:
     """One policy's replica with its loop, kept over restarts of the loop."""
 
-    def __init__(self, config: Config, name: str, metrics: ReplicaMetrics, calls: CallMetrics) -> None:
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        metrics: ReplicaMetrics,
+        calls: CallMetrics,
+        bootstraps: BootstrapTurns,
+    ) -> None:
         observer = PolicyObserver(metrics, projection_name(name))
         self._pulse = Pulse()
         # Built before the state is opened, so that a failure leaves nothing open.
         reader = topic_reader(
             config, config.policy(name).source, projection=projection_name(name), group=f"tideline.{name}"
         )
-        projection, copies = build_projection(config, name, observer, calls, self._pulse)
+        projection, copies = build_projection(
+            config,
+            name,
+            observer,
+            calls,
+            self._pulse,
+            bootstrap_options(config, name, self._pulse, turn=lambda: bootstraps.take(name, self._pulse)),
+        )
         self._context = context = projection.loads.context
         try:
             position, applied_time_s = projection.read_state(), projection.find_time_s()

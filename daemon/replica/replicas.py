@@ -17,8 +17,10 @@ import structlog
 from daemon.process.heartbeat import wait
 from daemon.process.state_directory import state_path
 from daemon.process.supervisor import Job
+from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
+from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.verification.sampler import build_sampler
 from daemon.sources.connections import measured_metastore
 from state.errors import ConfigError
@@ -46,6 +48,7 @@ class Replicas:
     def __init__(self, runtime: Runtime, metrics: ReplicaMetrics) -> None:
         self._runtime = runtime
         self._metrics = metrics
+        self._bootstraps = BootstrapTurns(BOOTSTRAP.of(runtime.config).policies_at_once)
         self._targets: dict[tuple[str, str], str] = {}
         # Replaced as a whole, because HTTP threads iterate over them.
         self.all: tuple[ReplicaPart, ...] = ()
@@ -68,7 +71,7 @@ class Replicas:
                 value=policy.replica_database,
             )
         projections = {replica.part.name for replica in self.all}
-        replica = build_replica(self._runtime, name, self._metrics)
+        replica = build_replica(self._runtime, name, self._metrics, self._bootstraps)
         if replica.part.name in projections:
             return
         start(replica.job)

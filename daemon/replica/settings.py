@@ -16,6 +16,12 @@ class BootstrapConfig(Section):
     open_transaction_timeout_s: float = setting(LoadSettings, "open_transaction_timeout_s")
     abort_open_transactions: bool = setting(LoadSettings, "abort_open_transactions")
     tables_at_once: int = setting(LoadSettings, "tables_at_once")
+    policies_at_once: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Policies that the daemon bootstraps at the same time. The others wait for their turn.",
+    )
 
 
 BOOTSTRAP: Final[ConfigSection[BootstrapConfig]] = ConfigSection(

@@ -138,7 +138,7 @@ class ProjectionView:
     target: str | None = None
     """The target as ``cluster/database``; None if the projection has none."""
     loading: tuple[str, ...] = ()
-    """Tables that are being loaded, with how far they are."""
+    """Tables that are being loaded, with how far they are; or that a bootstrap waits for its turn."""
     failures: tuple[TableFailure, ...] = ()
     """Why each quarantined table is quarantined."""
     repair: str = ""

@@ -14,7 +14,7 @@ from daemon.process.heartbeat import Pulse
 from daemon.process.state_directory import state_lock
 from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
-from daemon.replica.loop import build_projection, load_settings
+from daemon.replica.loop import bootstrap_options, build_projection, load_settings
 from daemon.replica.policies import handler_policy, open_policy, require_policy
 from daemon.replica.requests import cross_gap
 from daemon.sources.connections import CallMetrics
@@ -166,8 +166,10 @@ def _load_tables(
     job_changed: Callable[[JobStatus], None],
 ) -> None:
     """Open the policy's projection, which loads the tables that wait."""
+    pulse = Pulse()
+    options = bootstrap_options(config, name, pulse, progress=progress)
     projection, _ = build_projection(
-        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), Pulse(), progress, job_changed
+        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), pulse, options, job_changed
     )
     with closing(projection):
         projection.open()

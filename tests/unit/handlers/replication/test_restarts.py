@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
+from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database, Partition, StorageDescriptor
-from state.errors import ConfigError, MalformedEvent, TargetDiverged
-from state.event_log.positions import Position
+from state.errors import ConfigError, Interrupted, MalformedEvent, TargetDiverged
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
 from tests.builders.replication.fake_target import a_dispatcher
@@ -31,6 +32,9 @@ from tests.builders.replication.replay_events import (
 
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from state.store import Store
     from tests.builders.replication.fake_target import FakedReplica
 
 
@@ -107,6 +111,32 @@ def test_a_restart_does_not_trust_cached_tables(replica: FakedReplica) -> None:
 def test_a_policy_that_was_never_bootstrapped_is_refused(replica: FakedReplica) -> None:
     with pytest.raises(ConfigError, match="never bootstrapped"):
         without_state(replica, MemoryStore()).open()
+
+
+def test_a_new_policy_waits_for_its_turn_before_its_snapshot_and_one_that_follows_does_not_wait(
+    replica: FakedReplica,
+) -> None:
+    def turn() -> AbstractContextManager[None]:
+        raise Interrupted("stopped while it waits")
+
+    def open_from(store: Store) -> Position:
+        return ReplicationProjection(
+            source_name="lake",
+            context=replica.context,
+            store=store,
+            bootstraps_itself=True,
+            bootstrap=BootstrapOptions(turn=turn),
+        ).open()
+
+    assert open_from(replica.store) == Position(0)
+    replica.parameters.clear()
+    replica.context.target_position.forget_claim()
+    replica.target.calls.clear()
+    new = MemoryStore()
+    with pytest.raises(Interrupted):
+        open_from(new)
+    assert new.get(POSITION_KEY) is None
+    assert replica.target.calls == []
 
 
 def test_an_undecodable_event_of_another_database_is_out_of_scope(replica: FakedReplica) -> None:
