@@ -10,9 +10,11 @@ topic id distinguishes them (Kafka 2.8 and later). If there is none, the time of
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
@@ -29,7 +31,7 @@ from state.event_log.retention import NEVER, TopicLimits
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
     from concurrent.futures import Future
 
     from daemon.config.model import Config
@@ -74,6 +76,24 @@ class Watermarks:
         return self.low >= self.high
 
 
+_ADMINS: Final[WeakValueDictionary[Hashable, AdminClient]] = WeakValueDictionary()
+_ADMINS_LOCK: Final = threading.Lock()
+
+
+def _share_admin(broker: BrokerSettings) -> AdminClient:
+    """Return the client that all topics of the same settings share; it is thread-safe.
+
+    Each projection has a topic object, and a client costs several threads and connections although it is
+    hardly used after the start.
+    """
+    key = (broker.bootstrap, broker.client_id, tuple(sorted(broker.client.items())))
+    with _ADMINS_LOCK:
+        admin = _ADMINS.get(key)
+        if admin is None:
+            admin = _ADMINS[key] = AdminClient(broker.librdkafka(), logger=LIBRARY_LOG)
+        return admin
+
+
 class Topic:
     """Administration of one topic. Connects on first use; safe to use from several threads."""
 
@@ -82,7 +102,7 @@ class Topic:
         self.settings = settings
         self.name = settings.name
         # Kept alive, because librdkafka fails pending answers of an AdminClient that was garbage-collected.
-        self._admin = AdminClient(broker.librdkafka(), logger=LIBRARY_LOG)
+        self._admin = _share_admin(broker)
 
     def ensure(self) -> bool:
         """Create the topic unless it exists, and verify it; return whether it was created.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary, ref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -61,6 +63,7 @@ class Admin:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> Topic:
     monkeypatch.setattr(module, "AdminClient", lambda *_, **__: admin)
+    monkeypatch.setattr(module, "_ADMINS", WeakValueDictionary())  # those of real clients, and of other tests
     return Topic(BrokerSettings("nowhere:9092", timeout_s=30.0), SETTINGS)
 
 
@@ -113,3 +116,23 @@ def test_a_reader_does_not_wait_for_a_topic_that_does_not_exist(topic: Topic, ad
     with pytest.raises(NotFound):
         topic.verify_order()
     assert admin.asked == ["describe"]
+
+
+NOWHERE = "127.0.0.1:9"
+
+
+def unanswered(name: str, **client: str) -> Topic:
+    return Topic(BrokerSettings(NOWHERE, client=client), TopicSettings(name))
+
+
+def test_topics_of_the_same_settings_share_a_client_as_long_as_one_of_them_exists() -> None:
+    first, second = unanswered("a"), unanswered("b")
+    assert first._admin is second._admin
+    assert unanswered("a", **{"socket.keepalive.enable": "true"})._admin is not first._admin
+    client = ref(first._admin)
+    del first
+    gc.collect()
+    assert client() is second._admin
+    del second
+    gc.collect()
+    assert client() is None
