@@ -163,8 +163,8 @@ class TopicReader:
         return Batch(tuple(events), self._position, caught_up)
 
     def acknowledge(self, position: Position) -> None:
-        """Record that all events up to ``position`` are applied. Commits the offset from time to time, for
-        monitoring tools.
+        """Record that all events up to ``position`` are applied.
+        Commits the offset from time to time, for monitoring tools.
         """
         due = time.monotonic() - self._committed_at_s >= self._settings.commit_s
         if due and self._fetcher is not None and position == self._position:

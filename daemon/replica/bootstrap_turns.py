@@ -36,8 +36,8 @@ class BootstrapTurns:
 
     @contextmanager
     def take(self, policy: str, pulse: Pulse) -> Iterator[None]:
-        """Wait for the turn of ``policy``, and keep it for the block; raise Interrupted if a stop is
-        requested meanwhile.
+        """Wait for the turn of ``policy``, and keep it for the block;
+        raise Interrupted if a stop is requested meanwhile.
         """
         with self._changed:
             self._policies.append(policy)

@@ -96,8 +96,8 @@ class Dispatcher:
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)
 
     def may_take_effect(self, event: Event) -> bool:
-        """Whether applying ``event`` may change the target, or the state beyond the position; decided without
-        decoding its objects.
+        """Whether applying ``event`` may change the target, or the state beyond the position;
+        decided without decoding its objects.
 
         It may if it concerns the policy's database, or a transaction that is known to write into it. The
         allocation that makes a transaction known is an event of the database itself.

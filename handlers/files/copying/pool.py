@@ -5,8 +5,8 @@ with a bounded queue and a bound on bytes in flight.
 a copy of hours sends heartbeats, and one that transfers nothing does not.
 
 A worker starts when a copy is submitted and no other worker is free, waits for the next copy without polling,
-and ends after ``IDLE_S`` without one. So a pool costs no thread while nothing is copied, and a daemon can have
-hundreds of them.
+and ends after ``IDLE_S`` without one. So a pool costs no thread while nothing is copied, and a daemon can
+have hundreds of them.
 
 A worker takes small files one after another and makes their names durable together
 (``handles.UnsettledCopies``); a copy has ended only after that.
@@ -81,8 +81,8 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Copy in at most ``workers`` threads; ``beat`` is called in the threads of callers that wait while
-        copies make progress.
+        """Copy in at most ``workers`` threads;
+        ``beat`` is called in the threads of callers that wait while copies make progress.
 
         ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
         """
@@ -123,8 +123,8 @@ class CopyPool:
         return handle
 
     def _put(self, handle: CopyHandle) -> bool:
-        """Queue a copy, for which a worker is free or is started if there may be one more; return False if the
-        queue stays full for ``_POLL_S``.
+        """Queue a copy, for which a worker is free or is started if there may be one more; return False if
+        the queue stays full for ``_POLL_S``.
         """
         with self._lock:
             if not self._room.wait_for(lambda: self._closed or len(self._queue) < self._queue_max, _POLL_S):
@@ -238,8 +238,8 @@ class CopyPool:
             unsettled.settle()
 
     def _await_next(self) -> CopyHandle | None:
-        """Wait for a copy and take it; return None if the worker ends, because none came in time or the pool
-        is closed.
+        """Wait for a copy and take it;
+        return None if the worker ends, because none came in time or the pool is closed.
         """
         with self._lock:
             self._idle += 1

@@ -125,8 +125,8 @@ class BatchReplay:
         return whether the batch could have an effect.
 
         If it could not, nothing is asked of the target, and the position becomes durable later
-        (``position.progress``). Events up to the position are skipped. Nothing is copied early for events that the target already has,
-        because their tables may have been renamed since.
+        (``position.progress``). Events up to the position are skipped. Nothing is copied early for events
+        that the target already has, because their tables may have been renamed since.
         """
         policy, recorded = self._context.policy, self._recorded
         new_parts = [e for e in events if recorded.current.step(e.event_id, e.part) is not Step.DUPLICATE]

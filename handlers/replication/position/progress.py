@@ -2,11 +2,11 @@
 which a restart continues from, and ``repl.last.id`` of the target database.
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every
-``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch that may have had an effect, between events that must not be
-repeated together (``batch.record_points``), before every end of a transaction, and as soon as a table is
-quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that
-event, and a restart would then consider the event applied. The recorded position is never inside an event:
-the write parts of a commit are only kept in memory until the commit itself.
+``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch that may have had an effect, between
+events that must not be repeated together (``batch.record_points``), before every end of a transaction, and as
+soon as a table is quarantined or released. The last is necessary because the next commit may raise
+``repl.last.id`` past that event, and a restart would then consider the event applied. The recorded position
+is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
 
 Most batches of a source with many databases have no event that can have an effect here
 (``Dispatcher.may_take_effect``). Such a batch changes nothing in the state but the position, which is then
@@ -115,8 +115,8 @@ class RecordedPosition:
         self._is_behind = True
 
     def is_due(self) -> bool:
-        """Whether so much was applied, or so much time has passed, since the last record that the next one is
-        due.
+        """Whether so much was applied, or so much time has passed,
+        since the last record that the next one is due.
         """
         is_late = self._is_behind and self._clock() - self._recorded_s >= RECORD_S
         return is_late or self._unrecorded_effects >= RECORD_EVENTS
