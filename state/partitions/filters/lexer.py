@@ -65,11 +65,13 @@ _TOKENS: Final = {
         re.ASCII | re.VERBOSE | re.DOTALL,
     ),
     HiveVersion.HIVE_4: re.compile(
-        rf"{_COMMON}|(?P<timed>(?:DATE|TIMESTAMP)\s*{_STRING})|(?P<string>{_STRING}(?:\s*+{_STRING})*+)|(?P<time>{_TIME})|{_DATE}"
+        rf"{_COMMON}|(?P<timed>(?:DATE|TIMESTAMP)\s*{_STRING})|(?P<string>{_STRING})|(?P<time>{_TIME})|{_DATE}"
         rf"|(?P<integer>-?\s*\d+(?!\w))|(?P<name>\w+)|(?P<quoted>`(?:[^`]|``){{1,{_NAME_CHARS_MAX}}}`)",
         re.ASCII | re.VERBOSE | re.DOTALL | re.IGNORECASE,
     ),
 }
+_FURTHER_STRING: Final = re.compile(rf"\s*+{_STRING}", re.ASCII | re.DOTALL)
+"""Matched one by one: Python before 3.11.5 lets a possessive group end within a repetition that fails."""
 _UNESCAPED: Final = re.compile(
     rf"{_COMMON}|(?P<string>'[^']*+'|\"[^\"]*+\")|{_DATE}|(?P<integer>-?\d+(?!\w))|(?P<name>[^\s(),<>=!'\"`]+)",
     re.ASCII | re.VERBOSE,
@@ -87,12 +89,15 @@ def tokenize(text: str, hive_version: HiveVersion, *, has_escapes: bool = True) 
     Without ``has_escapes`` (Hive 2 only), a text ends at the next quote of its kind, even after a backslash.
     """
     tokens, at, pattern = [], 0, _TOKENS[hive_version] if has_escapes else _UNESCAPED
+    joins_texts = hive_version is HiveVersion.HIVE_4 and has_escapes
     keywords = _KEYWORDS_2 if hive_version is HiveVersion.HIVE_2 else _KEYWORDS_4
     while match := pattern.match(text, at):
-        group = match.lastgroup
+        group, end = match.lastgroup, match.end()
+        while group == "string" and joins_texts and (further := _FURTHER_STRING.match(text, end)):
+            end = further.end()
         if group != "space":
-            tokens.append(_token(group or "", match[0], at, keywords))
-        at = match.end()
+            tokens.append(_token(group or "", text[at:end], at, keywords))
+        at = end
     if at < len(text):
         tokens.append(Token(TokenKind.UNKNOWN, text[at], at))
     return tokens + [Token(TokenKind.END, "", len(text))] * (LOOK_AHEAD + 1)
