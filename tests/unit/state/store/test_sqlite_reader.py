@@ -24,21 +24,26 @@ if TYPE_CHECKING:
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 from state.store import sqlite_snapshots
 from state.store.sqlite import SqliteStore
 
 sqlite_snapshots.WAL_BYTES_MAX = 200_000
 store = SqliteStore(sys.argv[1], schema_version=1, snapshots=True, durable=False)
-longest = 0
-for number in range(int(sys.argv[2])):
+end_s = time.monotonic() + 60
+commits = new_starts = size = 0
+while (commits < 1_000 or new_starts < 3) and time.monotonic() < end_s:
     with store.transaction() as txn:
         for key in (b"a", b"b"):
-            txn.put(key, number.to_bytes(8) + bytes(5_000))
-    longest = max(longest, Path(sys.argv[1] + "-wal").stat().st_size)
+            txn.put(key, commits.to_bytes(8) + bytes(5_000))
+    commits, before = commits + 1, size
+    size = Path(sys.argv[1] + "-wal").stat().st_size
+    new_starts += size < before
 store.close()
-print(longest)
+print(new_starts)
 """
+"""Writes until its log has started again three times, however the processes are scheduled."""
 
 
 @pytest.fixture
@@ -116,7 +121,7 @@ def test_the_writer_in_another_process_never_fails_and_its_log_starts_again_alth
     SqliteStore(path, schema_version=1, snapshots=True).close()
     monkeypatch.setattr(sqlite_snapshots, "WAL_BYTES_MAX", 200_000)
     monkeypatch.setattr(sqlite_reader, "GATE_PAUSE_S", 0.05)
-    command = [sys.executable, "-c", WRITER, str(path), "1000"]
+    command = [sys.executable, "-c", WRITER, str(path)]
     failures: list[BaseException] = []
     counts = [0, 0]
 
@@ -137,9 +142,9 @@ def test_the_writer_in_another_process_never_fails_and_its_log_starts_again_alth
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(90)
         assert writer.stdout is not None
-        longest = int(writer.stdout.read())
+        new_starts = int(writer.stdout.read())
     assert (failures, writer.returncode) == ([], 0)
     assert min(counts) > 20
-    assert longest < 12_000_000, "1,000 commits of about five pages would take 20 MB"
+    assert new_starts >= 3
