@@ -284,3 +284,9 @@ def test_the_brute_force_columns_contain_unconvertible_texts_and_nulls() -> None
     for column in NAIVE_COLUMNS:
         values = [column.value(text) for text in column.texts]
         assert column is STRING or values.count(None) >= 2
+
+
+def test_names_of_no_partition_of_the_table_find_nothing() -> None:
+    index = an_index([("ds", "string"), ("hr", "int")], [("a", "1")])
+    names = ["ds=a/hr=1", "ds=a", "hr=1/ds=a", "ds=a/hr=1/x=2", "ds=a/hr=1"]
+    assert TableLookups(index, TABLE).by_names(names).names() == [b"ds=a/hr=1"]

@@ -265,3 +265,7 @@ def test_check_detects_broken_runs() -> None:
     timeline = Timeline(P.DAILY, "dt", runs=Runs((2, 1)))
     with pytest.raises(AssertionError):
         timeline.check()
+
+
+def test_a_partition_ends_where_the_next_one_begins() -> None:
+    assert day(1).end_s == day(2).start_s
