@@ -129,8 +129,11 @@ class BatchReplay:
         that the target already has, because their tables may have been renamed since.
         """
         policy, recorded = self._context.policy, self._recorded
-        new_parts = [e for e in events if recorded.current.step(e.event_id, e.part) is not Step.DUPLICATE]
-        may_take_effect = any(map(self._dispatcher.may_take_effect, new_parts))
+        may_take_effect = any(
+            recorded.current.step(event.event_id, event.part) is not Step.DUPLICATE
+            and self._dispatcher.may_take_effect(event)
+            for event in events
+        )
         if may_take_effect:
             self._context.target_position.check(may_be_missing=self._drops_database(events))
         new = [event for event in events if event.event_id > recorded.reached and may_concern(event, policy)]
