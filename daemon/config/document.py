@@ -65,18 +65,25 @@ class Document:
 
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)
+    sections: dict[Key, str] = field(default_factory=dict)
+    """The place of the first key below each section, for sections that have no place of their own."""
     problems: list[Problem] = field(default_factory=list)
     nodes: int = 0
 
     def place(self, key: Key) -> str:
         """Return the place of ``key`` or of the nearest key around it: ``file:line`` or a variable's name."""
-        inside = next((place for found, place in self.places.items() if found[: len(key)] == key), None)
-        if key and inside is not None:
-            return self.places.get(key, inside)
+        if key and (place := self.places.get(key, self.sections.get(key))):
+            return place
         for length in range(len(key) - 1, -1, -1):
             if key[:length] in self.places:
                 return self.places[key[:length]]
         return "configuration"
+
+    def set_place(self, key: Key, place: str) -> None:
+        """Remember the place of ``key``."""
+        self.places[key] = place
+        for length in range(1, len(key)):
+            self.sections.setdefault(key[:length], place)
 
     def section(self, key: Key) -> dict[str, Any]:
         """Return the settings at ``key``; empty if there is no section."""
@@ -90,7 +97,7 @@ class Document:
         values, former = self.section(section), (*section, old)
         values[new] = values.pop(old)
         for key in [each for each in self.places if each[: len(former)] == former]:
-            self.places[(*section, new, *key[len(former) :])] = self.places.pop(key)
+            self.set_place((*section, new, *key[len(former) :]), self.places.pop(key))
 
 
 class _TooMuch(Exception):  # noqa: N818 - ends the walk through the file; never leaves this module
@@ -156,7 +163,7 @@ def _mapping(path: str, node: yaml.MappingNode, above: Key, document: Document) 
         key = (*above, name)
         if name in values:
             document.problems.append(Problem(place, ".".join(key), None, "is given twice"))
-        document.places[key] = place
+        document.set_place(key, place)
         values[name] = _value(path, value_node, key, document)
     return values
 
@@ -209,7 +216,7 @@ def _override(name: str, text: str, document: Document) -> None:
             below = inner[part] = {}
         inner = below
     inner[key[-1]] = text
-    document.places[key] = name
+    document.set_place(key, name)
 
 
 def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:

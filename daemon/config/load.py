@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml"))
 VALUE_CHARACTERS_MAX: Final = 100
+KEY_CHARACTERS_MAX: Final = 100
+SUGGESTIONS_MAX: Final = 100
+"""Unknown settings that get a suggestion; each takes a millisecond, and a foreign file has thousands."""
 
 _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
@@ -93,7 +96,10 @@ class ConfigReader:
             return self.model.model_validate(document.values), []
         except ValidationError as error:
             details = error.errors(include_url=False)
-            return None, [_problem(document, self.model, detail) for detail in details]
+            return None, [
+                _problem(document, self.model, detail, suggests=index < SUGGESTIONS_MAX)
+                for index, detail in enumerate(details)
+            ]
 
 
 def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()) -> Iterator[Problem]:
@@ -119,9 +125,9 @@ def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()
                 yield from _rename_settings(document, inner, (*key, *each))
 
 
-def _problem(document: Document, model: type[Config], detail: ErrorDetails) -> Problem:
+def _problem(document: Document, model: type[Config], detail: ErrorDetails, *, suggests: bool) -> Problem:
     key = _key(document.values, detail["loc"])
-    reason, hint = _reason(detail, model, key)
+    reason, hint = _reason(detail, model if suggests else None, key)
     return Problem(document.place(key), ".".join(key), _shown(key, detail), reason, hint)
 
 
@@ -145,8 +151,8 @@ def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
     return tuple(key)
 
 
-def _reason(detail: ErrorDetails, model: type[Config], key: Key) -> tuple[str, str]:
-    """Return the reason, and a hint where there is one."""
+def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple[str, str]:
+    """Return the reason, and a hint where there is one; without ``model``, no setting is suggested."""
     match detail["type"]:
         case "missing":
             return "is missing", ""
@@ -160,9 +166,10 @@ def _reason(detail: ErrorDetails, model: type[Config], key: Key) -> tuple[str, s
     return message[0].lower() + message[1:], ""
 
 
-def _suggestion(model: type[Config], key: Key) -> str:
+def _suggestion(model: type[Config] | None, key: Key) -> str:
     """Return a hint for an unknown setting: the known one that it resembles, or where all are listed."""
-    close = get_close_matches(key[-1], _known_keys(model, key[:-1]), n=1)
+    known = [] if model is None else _known_keys(model, key[:-1])
+    close = get_close_matches(key[-1][:KEY_CHARACTERS_MAX], known, n=1)
     return f"did you mean {close[0]!r}?" if close else "run 'tideline config schema' to list all settings"
 
 

@@ -47,7 +47,7 @@ T = TypeVar("T")
 class Section(BaseModel):
     """A section of the configuration: unknown keys are refused, values cannot be changed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of settings, with the present ones. A former name is still read, and reported as a
     warning."""

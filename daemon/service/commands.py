@@ -119,9 +119,8 @@ def _nothing_configured(path: Path | None) -> Problem:
         str(path or _DEFAULTS),
         "",
         None,
-        "nothing is configured, so the daemon would run no relay, policy, catalog, endpoint or flat table",
+        "nothing is configured: the daemon would run no relay, policy, catalog, endpoint or flat table",
         "add 'sources' or 'flat'; docs/CONFIG.md has an example",
-        warning=True,
     )
 
 

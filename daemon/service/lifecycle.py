@@ -44,6 +44,7 @@ from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
 from handlers.failures import Backoff
+from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class _Daemon:
             start_job=self._start_job,
         )
         parts = build_parts(runtime)
+        if not parts.jobs:
+            raise _nothing_to_run(config_file)
         rules = config.supervisor
         self._supervisor = Supervisor(
             parts.jobs,
@@ -176,6 +179,15 @@ class _Daemon:
             return 1
         log.info("stopped", seconds=round(time.monotonic() - started_s, 3))
         return 0
+
+
+def _nothing_to_run(config_file: Path | None) -> ConfigError:
+    """Return the error of a daemon without loops, which would report that it is ready and do nothing."""
+    return ConfigError(
+        "nothing is configured that the daemon could run",
+        file=str(config_file or "none"),
+        hint="Name the right file with --config, or add 'sources' or 'flat'; docs/CONFIG.md has an example.",
+    )
 
 
 class _StatusFile:

@@ -89,5 +89,8 @@ class SupervisorConfig(Section):
     )
     drain_s: float = Field(default=20, gt=0, le=600, description="Time that loops have to end after SIGTERM.")
     heartbeat_max_s: float = Field(
-        default=300, ge=10, description="Age of a loop's last heartbeat above which /livez fails."
+        default=300,
+        ge=10,
+        le=86_400,
+        description="Age of a loop's last heartbeat above which /livez fails.",
     )

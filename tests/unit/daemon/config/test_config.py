@@ -326,6 +326,20 @@ def test_hostile_yaml_is_a_problem_and_nothing_else(read: Read, text: str, reaso
     assert any(reason in found.reason for found in loaded.problems)
 
 
+def test_thousands_of_unknown_settings_are_all_reported_with_their_lines(read: Read) -> None:
+    unknown = 20_000
+    loaded = read("logs:\n" + "".join(f"  setting_{number}: 1\n" for number in range(unknown)))
+    assert len(loaded.problems) == unknown
+    assert loaded.problems[-1].place.endswith(f":{unknown + 1}")
+
+
+@pytest.mark.parametrize("key", ["supervisor: {heartbeat_max_s", "http: {lag_ready_s"])
+@pytest.mark.parametrize("value", [".inf", ".nan"])
+def test_a_number_must_be_finite(read: Read, key: str, value: str) -> None:
+    (found,) = read(f"{key}: {value}}}\n").problems
+    assert found.reason == "must be a finite number"
+
+
 def test_the_hint_names_the_check_only_if_it_shows_more(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "absent", {})

@@ -16,6 +16,7 @@ from daemon.service.command_line import call
 from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected
 from tests.builders.daemon.loops import daemon_status
+from tests.builders.daemon.tideline_process import tideline
 
 
 @pytest.fixture
@@ -104,14 +105,23 @@ def test_check_of_a_valid_file_reports_no_problems(config: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("text", ["", "http: {port: 0}\n", "targets: {dr: {metastore: 'thrift://a:1'}}\n"])
-def test_check_warns_of_a_file_with_which_the_daemon_would_run_nothing(
+def test_a_configuration_with_which_the_daemon_would_run_nothing_is_an_error(
     text: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config.write_text(text)
-    assert call(["config", "check", "-c", str(config)]) == 0
-    warning, summary = capsys.readouterr().out.splitlines()
-    assert warning.startswith(f"warning: {config}: nothing is configured")
-    assert summary == f"{config}: 1 warning"
+    assert call(["config", "check", "-c", str(config)]) == 1
+    error, summary = capsys.readouterr().out.splitlines()
+    assert error.startswith(f"error: {config}: nothing is configured")
+    assert summary == f"{config}: 1 problem"
+
+
+@pytest.mark.parametrize("command", ["run", "relay"])
+def test_the_daemon_refuses_to_run_nothing(command: str, tmp_path: Path) -> None:
+    config = tmp_path / "tideline.yaml"
+    config.write_text(f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\n")
+    done = tideline(config, command)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error [config]: nothing is configured that the daemon could run")
 
 
 @pytest.mark.parametrize("command", ["timeline show", "partitions list"])

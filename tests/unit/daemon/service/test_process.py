@@ -16,7 +16,7 @@ from daemon.status.client import load_status
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, eventually
-from tests.builders.daemon.tideline_process import daemon, running
+from tests.builders.daemon.tideline_process import running
 
 
 if TYPE_CHECKING:
@@ -42,10 +42,22 @@ def config(tmp_path: Path, drain_s: int) -> Path:
     return path
 
 
+IDLE = """
+import sys
+import daemon.service.lifecycle as lifecycle
+from daemon.capability import Parts
+from daemon.service.command_line import call
+from daemon.process.supervisor import Job
+lifecycle.build_parts = lambda _: Parts(jobs=(Job("idles", lambda beat: beat.stopping.wait(600)),))
+sys.exit(call(["run", "-c", sys.argv[1]]))
+"""
+
+
 @pytest.fixture
 def start(config: Path) -> Iterator[Start]:
+    """Starts daemons with a loop that needs no component."""
     with ExitStack() as started:
-        yield lambda: started.enter_context(daemon(config))
+        yield lambda: started.enter_context(running([sys.executable, "-c", IDLE, str(config)]))
 
 
 def answers(state_dir: Path) -> bool:
