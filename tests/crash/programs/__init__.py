@@ -1,0 +1,1 @@
+"""Programs that crash tests run and kill."""
