@@ -8,28 +8,20 @@ leave it once the behaviour is met.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.sources.outbox import Outbox
-from daemon.sources.outgoing_events import OutboxSettings
-from daemon.sources.unlogged_partitions import UnloggedPartitions
-from handlers.decoding.decoder import decode
 from handlers.files.listing import list_write
-from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.metastore.client import Metastore
-from tests.builders.components.hive_3 import compact, read_row_ids, stream
-from tests.builders.replication.replica import Replica, build_replica
-from tests.builders.replication.small_workload import create_source, roll_back
+from tests.builders.components.hive_3 import compact, stream
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from dev.stack.cluster import HiveCluster
     from dev.stack.endpoints import ClusterEndpoints
@@ -39,86 +31,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 of_issue_33 = pytest.mark.xfail(strict=True, reason="issue 33")
 
-ACID = "stored as orc tblproperties ('transactional'='true')"
-INSERT_ONLY = "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
-PLAIN = "stored as orc tblproperties ('transactional'='false')"
-
-
-@dataclass
-class Source:
-    """An empty database of Hive 3.1, and the target for its replica."""
-
-    cluster: HiveCluster
-    target: ClusterEndpoints
-    metastore: Metastore
-    sql: Session
-    db: str
-    start: int
-    """The event before the database was created."""
-
-    @property
-    def roots(self) -> list[str]:
-        layout = self.cluster.metastore.layout
-        return [f"file:{root}" for root in (layout.warehouse, layout.external, layout.cmroot)]
-
-    def location(self, table: str) -> Path:
-        return self.cluster.metastore.layout.warehouse / f"{self.db}.db" / table
-
-    def run(self, *statements: str) -> None:
-        """Run statements with {db} for the database."""
-        for statement in statements:
-            self.sql.run(statement.format(db=self.db))
-
-    def load(self) -> Replica:
-        """Return a replica that was bootstrapped."""
-        replica = self._replica(start=True)
-        replica.follow()
-        return replica
-
-    def replay(self) -> Replica:
-        """Return a replica that has applied everything since the beginning, as the relay publishes it."""
-        replica = self._replica(start=self.start)
-        with closing(self._outbox()) as outbox:
-            records = list(outbox.records(self.start + 1, self.metastore.current_event_id()))
-        replica.projection.open()
-        replica.projection.apply([decode(record.value, record.headers) for record in records])
-        replica.projection.settle()
-        return replica
-
-    def _replica(self, *, start: bool | int) -> Replica:
-        return build_replica(
-            self.cluster.metastore.uri, self.target.metastore, db=self.db, roots=self.roots, start=start
-        )
-
-    def _outbox(self) -> Outbox:
-        unlogged = UnloggedPartitions({self.db}, open_file_systems(), AllowedRoots.of(self.roots))
-        unlogged.start_after(self.start)
-        return Outbox(
-            self.metastore.clone, OutboxSettings(source="lake"), hard_bytes_max=1 << 20, unlogged=unlogged
-        )
-
-    def assert_equal(self, replica: Replica, target_sql: Session, *tables: str) -> None:
-        """Compare rows, row ids and highest write ids, and require that nothing is quarantined."""
-        with closing(replica.projection):
-            assert replica.quarantined() == {}
-            for table in tables:
-                ours, theirs = f"{self.db}.{table}", f"{replica.policy.target_db}.{table}"
-                assert read_row_ids(target_sql, theirs) == read_row_ids(self.sql, ours), table
-                (source,) = self.metastore.valid_write_ids([ours])
-                (target,) = replica.target.valid_write_ids([theirs])
-                assert target.high_water_mark == source.high_water_mark, table
-
 
 @pytest.fixture
-def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Source]:
-    with Metastore([hive_3.metastore.uri]) as metastore, hive_3.sql() as sql:
-        start = metastore.current_event_id()
-        create_source(sql, database)
-        yield Source(hive_3, target, metastore, sql, database, start)
+def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
+    with open_hive_3_source(hive_3, target, database) as source:
+        yield source
 
 
 def test_a_compaction_that_is_named_after_an_aborted_write_is_loaded(
-    old: Source, target_sql: Session
+    old: Hive3Source, target_sql: Session
 ) -> None:
     old.run(f"create table {{db}}.t (k int, v string) {ACID}", "insert into {db}.t values (1, 'a'), (2, 'b')")
     roll_back(old.sql, f"insert into {old.db}.t values (666, 'aborted')")
@@ -127,7 +48,9 @@ def test_a_compaction_that_is_named_after_an_aborted_write_is_loaded(
     old.assert_equal(old.load(), target_sql, "t")
 
 
-def test_a_write_whose_files_a_compaction_has_merged_is_not_listed_as_one_without_files(old: Source) -> None:
+def test_a_write_whose_files_a_compaction_has_merged_is_not_listed_as_one_without_files(
+    old: Hive3Source,
+) -> None:
     old.run(f"create table {{db}}.t (k int, v string) {ACID}", "insert into {db}.t values (1, 'a')")
     roll_back(old.sql, f"insert into {old.db}.t values (666, 'aborted')")
     compact(old.metastore, old.db, "t")
@@ -136,7 +59,9 @@ def test_a_write_whose_files_a_compaction_has_merged_is_not_listed_as_one_withou
     assert not listing.conclusive
 
 
-def test_a_compaction_is_not_listed_as_the_files_of_the_write_that_it_is_named_after(old: Source) -> None:
+def test_a_compaction_is_not_listed_as_the_files_of_the_write_that_it_is_named_after(
+    old: Hive3Source,
+) -> None:
     old.run(
         f"create table {{db}}.t (k int, v string) {ACID}",
         "insert into {db}.t values (1, 'a')",
@@ -148,7 +73,7 @@ def test_a_compaction_is_not_listed_as_the_files_of_the_write_that_it_is_named_a
 
 
 @of_issue_33
-def test_writes_are_replayed(old: Source, target_sql: Session) -> None:
+def test_writes_are_replayed(old: Hive3Source, target_sql: Session) -> None:
     old.run(
         f"create table {{db}}.t (k int, v string) {ACID}",
         f"create table {{db}}.p (k int, v string) partitioned by (dt string) {ACID}",
@@ -165,7 +90,7 @@ def test_writes_are_replayed(old: Source, target_sql: Session) -> None:
 
 @of_issue_33
 def test_insert_only_tables_are_replayed_without_a_table_for_hives_second_allocation(
-    old: Source, target_sql: Session
+    old: Hive3Source, target_sql: Session
 ) -> None:
     """CREATE TABLE AS SELECT also allocates a write id of the table "db.table", which does not exist."""
     old.run(
@@ -180,7 +105,7 @@ def test_insert_only_tables_are_replayed_without_a_table_for_hives_second_alloca
         assert sorted(found) == sorted(old.sql.rows(f"select * from {old.db}.lines"))
 
 
-def test_the_second_allocation_for_an_insert_only_table_makes_no_table(old: Source) -> None:
+def test_the_second_allocation_for_an_insert_only_table_makes_no_table(old: Hive3Source) -> None:
     old.run(f"create table {{db}}.lines {INSERT_ONLY} as select 1 as k")
     replica = old.replay()
     with closing(replica.projection):
@@ -189,13 +114,15 @@ def test_the_second_allocation_for_an_insert_only_table_makes_no_table(old: Sour
 
 
 @of_issue_33
-def test_a_write_and_a_truncation_are_replayed(old: Source, target_sql: Session) -> None:
+def test_a_write_and_a_truncation_are_replayed(old: Hive3Source, target_sql: Session) -> None:
     create = f"create table {{db}}.t (k int, v string) {ACID}"
     old.run(create, "insert into {db}.t values (1, 'a')", "truncate table {db}.t")
     old.assert_equal(old.replay(), target_sql, "t")
 
 
-def test_tables_that_were_truncated_without_a_write_id_are_loaded(old: Source, target_sql: Session) -> None:
+def test_tables_that_were_truncated_without_a_write_id_are_loaded(
+    old: Hive3Source, target_sql: Session
+) -> None:
     old.run(
         f"create table {{db}}.empty (k int, v string) {ACID}",
         f"create table {{db}}.t (k int, v string) {ACID}",
@@ -215,7 +142,7 @@ def test_tables_that_were_truncated_without_a_write_id_are_loaded(old: Source, t
     old.assert_equal(replica, target_sql, "empty", "t", "p")
 
 
-def test_a_table_that_becomes_transactional_is_replicated(old: Source, target_sql: Session) -> None:
+def test_a_table_that_becomes_transactional_is_replicated(old: Hive3Source, target_sql: Session) -> None:
     """Write ids begin at 10,000,001; the files from before are originals."""
     old.run(
         f"create table {{db}}.t (k int, v string) {PLAIN}",
@@ -230,7 +157,7 @@ def test_a_table_that_becomes_transactional_is_replicated(old: Source, target_sq
 
 @of_issue_33
 def test_writes_that_a_compaction_has_replaced_before_they_are_relayed_come_from_the_change_manager(
-    old: Source, target_sql: Session
+    old: Hive3Source, target_sql: Session
 ) -> None:
     old.run(
         f"create table {{db}}.t (k int, v string) {ACID}",
@@ -245,7 +172,7 @@ def test_writes_that_a_compaction_has_replaced_before_they_are_relayed_come_from
 
 @of_issue_33
 def test_streams_into_an_existing_partition_are_replicated_although_no_event_names_it(
-    old: Source, target_sql: Session
+    old: Hive3Source, target_sql: Session
 ) -> None:
     old.run(
         "create table {db}.s (k int, v string) partitioned by (dt string) "

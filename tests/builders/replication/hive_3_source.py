@@ -1,0 +1,110 @@
+"""A database of a Hive 3.1 source, and replicas of it that apply events as the relay publishes them."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from daemon.sources.outbox import Outbox
+from daemon.sources.outgoing_events import OutboxSettings
+from daemon.sources.unlogged_partitions import UnloggedPartitions
+from handlers.decoding.decoder import decode
+from handlers.files.paths import AllowedRoots
+from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.client import Metastore
+from tests.builders.components.hive_3 import read_row_ids
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import create_source
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.cluster import HiveCluster
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.sql_session import Session
+
+
+ACID: Final = "stored as orc tblproperties ('transactional'='true')"
+INSERT_ONLY: Final = (
+    "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
+)
+PLAIN: Final = "stored as orc tblproperties ('transactional'='false')"
+
+
+@dataclass
+class Hive3Source:
+    """An empty database of Hive 3.1, and the target for its replica."""
+
+    cluster: HiveCluster
+    target: ClusterEndpoints
+    metastore: Metastore
+    sql: Session
+    db: str
+    start: int
+    """The event before the database was created."""
+
+    @property
+    def roots(self) -> list[str]:
+        layout = self.cluster.metastore.layout
+        return [f"file:{root}" for root in (layout.warehouse, layout.external, layout.cmroot)]
+
+    def location(self, table: str) -> Path:
+        return self.cluster.metastore.layout.warehouse / f"{self.db}.db" / table
+
+    def run(self, *statements: str) -> None:
+        """Run statements with {db} for the database."""
+        for statement in statements:
+            self.sql.run(statement.format(db=self.db))
+
+    def load(self) -> Replica:
+        """Return a replica that was bootstrapped."""
+        replica = self._replica(start=True)
+        replica.follow()
+        return replica
+
+    def replay(self) -> Replica:
+        """Return a replica that has applied everything since the beginning, as the relay publishes it."""
+        replica = self._replica(start=self.start)
+        with closing(self._outbox()) as outbox:
+            records = list(outbox.records(self.start + 1, self.metastore.current_event_id()))
+        replica.projection.open()
+        replica.projection.apply([decode(record.value, record.headers) for record in records])
+        replica.projection.settle()
+        return replica
+
+    def _replica(self, *, start: bool | int) -> Replica:
+        return build_replica(
+            self.cluster.metastore.uri, self.target.metastore, db=self.db, roots=self.roots, start=start
+        )
+
+    def _outbox(self) -> Outbox:
+        unlogged = UnloggedPartitions({self.db}, open_file_systems(), AllowedRoots.of(self.roots))
+        unlogged.start_after(self.start)
+        return Outbox(
+            self.metastore.clone, OutboxSettings(source="lake"), hard_bytes_max=1 << 20, unlogged=unlogged
+        )
+
+    def assert_equal(self, replica: Replica, target_sql: Session, *tables: str) -> None:
+        """Compare rows, row ids and highest write ids, and require that nothing is quarantined."""
+        with closing(replica.projection):
+            assert replica.quarantined() == {}
+            for table in tables:
+                ours, theirs = f"{self.db}.{table}", f"{replica.policy.target_db}.{table}"
+                assert read_row_ids(target_sql, theirs) == read_row_ids(self.sql, ours), table
+                (source,) = self.metastore.valid_write_ids([ours])
+                (target,) = replica.target.valid_write_ids([theirs])
+                assert target.high_water_mark == source.high_water_mark, table
+
+
+@contextmanager
+def open_hive_3_source(
+    cluster: HiveCluster, target: ClusterEndpoints, database: str
+) -> Iterator[Hive3Source]:
+    """Create the database, and return it for the duration of the block."""
+    with Metastore([cluster.metastore.uri]) as metastore, cluster.sql() as sql:
+        start = metastore.current_event_id()
+        create_source(sql, database)
+        yield Hive3Source(cluster, target, metastore, sql, database, start)
