@@ -11,7 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
             $$p -c '$(NEW_ENOUGH)' 2> /dev/null && echo $$p && break; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
-LOCKS := requirements/daemon.txt requirements/dev.txt requirements/build.txt
+DEMO_STAMP := .venv/.installed-demo
+LOCKS := requirements/daemon.txt requirements/dev.txt requirements/demo.txt requirements/build.txt
 UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
@@ -29,15 +30,25 @@ help: ## Show this list
 venv: $(STAMP) ## Create the Python environment in .venv from the hashed locks
 
 $(STAMP): $(LOCKS)
+	$(call install,dev,about 1.3 GB)
+	@touch $@ $(DEMO_STAMP)
+
+# The demo needs neither Spark nor the tools of developers. 'make venv' adds them to the same environment.
+$(DEMO_STAMP): requirements/demo.txt
+	$(call install,demo,about 400 MB)
+	@touch $@
+
+define install
 	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || { \
 	  echo "error: Python 3.11 or newer is required: install it, or run: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "error: $(PYTHON) cannot create environments: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m dev.stack.preflight
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
+	@echo "installing Python packages ($(2)) in .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$(1).txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+endef
 
 .PHONY: check
 check: venv ## Check style, types, layers and locks
@@ -102,7 +113,7 @@ docker-test: stack ## Test the stack as containers (as root it starts a Docker e
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker
 
 .PHONY: demo
-demo: stack ## Demonstrate replication end to end: a workload on the source and its replica
+demo: $(DEMO_STAMP) ## Demonstrate replication end to end: a workload on the source and its replica
 	$(BIN)/python -m dev.demo
 
 .PHONY: demo-flat
@@ -135,6 +146,7 @@ lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of th
 	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra flat --extra mysql --extra postgresql --constraints requirements/dev.txt --output-file requirements/flat.txt
+	$(COMPILE) pyproject.toml --group demo --constraints requirements/dev.txt --output-file requirements/demo.txt
 	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
 	else echo "mvn is not installed: the jar locks were not changed"; fi

@@ -25,7 +25,7 @@ from dev.demo.replicator import Replicator
 from dev.demo.view import View, build_comparison_table
 from dev.demo.workload import ABORTED_TABLE, QUERIES, Writer, steps
 from dev.stack import preflight
-from dev.stack.cli import fetch_all
+from dev.stack.cli import fetch_stack
 from dev.stack.cluster import Stack
 from dev.stack.errors import ComponentFailed, StackError
 from dev.stack.hive.sql_session import Session
@@ -48,7 +48,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         preflight.check_all(DIRECTORY)
-        fetch_all()
+        fetch_stack()
         return _run(console, keep=bool(os.environ.get("KEEP")))
     except StackError as error:
         console.print(f"[red]failed:[/] {escape(str(error))}")
@@ -88,6 +88,7 @@ def _start_stack(console: Console, stack: Stack) -> Endpoints:
 
 def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
     """Run the workload and show it until the replica has caught up; raise ComponentFailed if it does not."""
+    replicator.wait_until_following()
     with Session.connect(endpoints.source.sql) as session, View(console) as view:
         writer = Writer(session, steps(DB))
         writer.start()
@@ -136,9 +137,18 @@ def _judge(console: Console, endpoints: Endpoints, replicator: Replicator) -> in
         markup=False,
     )
     console.print(replicator.command("status"), highlight=False, markup=False)
-    ok = comparison.equal and aborted.proven and not replicator.progress().quarantined
-    console.print("[bold green]equal" if ok else "[bold red]NOT equal")
-    return 0 if ok else 1
+    progress = replicator.progress()
+    if not comparison.equal or not aborted.proven or progress.quarantined:
+        console.print("[bold red]NOT equal")
+        return 1
+    console.print(
+        f"[bold green]equal[/]: {len(steps(replicator.db))} statements ran on the source. Tideline applied "
+        f"their {progress.applied_event} events to the target and copied {progress.copied_files} files, none "
+        f"of them from the aborted transaction. SQL reads the same rows from all {len(comparison.tables)} "
+        "tables on both clusters, and the ACID tables have the same write ids.",
+        highlight=False,
+    )
+    return 0
 
 
 def _keep_running(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:

@@ -102,6 +102,14 @@ class Replicator:
                 raise ComponentFailed(f"tideline run did not start:\n{self.log_tail()}")
             time.sleep(0.05)
 
+    def wait_until_following(self) -> None:
+        """Wait until relay and replica have reported their positions; raise ComponentFailed with the log."""
+        deadline = time.monotonic() + START_S
+        while self.progress().behind is None:
+            if self.pid is None or time.monotonic() > deadline:
+                raise ComponentFailed(f"the replica does not follow:\n{self.log_tail()}")
+            time.sleep(0.05)
+
     @property
     def pid(self) -> int | None:
         """The process id of the daemon; None if it does not run."""

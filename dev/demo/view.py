@@ -73,7 +73,7 @@ class View:
             self._printed += 1
             self._console.print(
                 f"{_MARKS[row.state]} {row.step.title}: {row.events} events, {row.seconds:.1f} s; "
-                f"replica {progress.behind} events behind",
+                f"replica {self._lags[-1]} events behind",
                 highlight=False,
             )
 

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -26,6 +27,12 @@ from dev.stack.process.component import running_pid
 from dev.stack.process.owner_watch import stop_all
 
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+STACK_LOCKS: Final = ("kafka", "hive", "compiler")
+"""The locks of Kafka, of both Hive clusters, and of the compiler of the harness."""
 DEFAULT_DIR = Path("build") / "stack"  # not a hidden name: Hive reads no data below one
 _dir = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=DEFAULT_DIR, show_default=True
@@ -138,18 +145,23 @@ def fetch_all() -> None:
     """Fetch the jars of every lock, the harness and the corpus of events;
     print nothing if all of them are present.
     """
-    jars = [jar for name in checks.LOCK_NAMES for jar in read_lock(name)]
-    if absent := find_missing(jars):
+    fetch_stack(checks.LOCK_NAMES)
+    try:
+        fetch_package(WEBHOOKS)
+    except Missing as missed:
+        click.echo(f"continuing without the corpus of events: {missed}", err=True)
+
+
+def fetch_stack(locks: Sequence[str] = STACK_LOCKS) -> None:
+    """Fetch the jars of ``locks``, by default those of Kafka and Hive, and build the harness."""
+    if absent := find_missing(jar for name in locks for jar in read_lock(name)):
         began, counter = time.monotonic(), _Counter(len(absent))
+        click.echo(f"fetching {len(absent)} jars", err=True)
         fetch(absent, find_repository(), progress=counter.add)
         click.echo(
             f"{counter.describe()} in {time.monotonic() - began:.1f} s, stored in {cache_dir()}", err=True
         )
     build_harness()
-    try:
-        fetch_package(WEBHOOKS)
-    except Missing as missed:
-        click.echo(f"continuing without the corpus of events: {missed}", err=True)
 
 
 class _Counter:
