@@ -64,9 +64,9 @@ class View:
         if self._live is not None:
             self._live.update(self._render(rows, progress))
         else:
-            self._print_lines(rows, progress)
+            self._print_lines(rows)
 
-    def _print_lines(self, rows: list[StepResult], progress: Progress) -> None:
+    def _print_lines(self, rows: list[StepResult]) -> None:
         for row in rows[self._printed :]:
             if row.state in {"waiting", "running"}:
                 return
