@@ -73,6 +73,7 @@ coverage: venv ## Run the unit tests with branch coverage and write docs/COVERAG
 
 .PHONY: test
 test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
+	@$(BIN)/python -m dev.stack preflight --quiet --tests
 	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadfile
 
 .PHONY: long

@@ -8,6 +8,7 @@ configures logs for an output that is closed with the test, and a later test wou
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,3 +32,14 @@ def _logs_as_before() -> Iterator[None]:
     structlog.configure(**configuration)
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end how many tests were skipped for want of what."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+    )
+    for reason, tests in sorted(reasons.items()):
+        terminalreporter.write_line(f"skipped: {tests} tests: {reason}", yellow=True)

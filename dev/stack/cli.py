@@ -23,6 +23,7 @@ from dev.stack.downloads.npm import WEBHOOKS, fetch_package
 from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import Missing, StackError
 from dev.stack.hive.java_build import build_harness
+from dev.stack.optional_programs import list_missing
 from dev.stack.process.component import running_pid
 from dev.stack.process.owner_watch import stop_all
 
@@ -50,9 +51,12 @@ def cli() -> None:
     "--port", "ports", multiple=True, type=int, help="Require that this port is free. May be repeated."
 )
 @click.option("--quiet", is_flag=True, help="Print problems only.")
-def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool) -> None:
+@click.option("--tests", is_flag=True, help="List the tests that will be skipped, and how to run them.")
+def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool, tests: bool) -> None:
     """Check that this machine meets the requirements, before anything is downloaded."""
     checks.check_all(directory, ports)
+    for line in list_missing(os.environ) if tests else ():
+        click.echo(f"will be skipped: tests of {line}", err=True)
     if not quiet:
         click.echo("this machine meets the requirements of the stack")
 

@@ -88,7 +88,8 @@ class DatabaseServer(Component):
         if done.returncode:
             raise ComponentFailed(f"{self.name}: {command[-1]} failed: {(done.stdout + done.stderr)[-2000:]}")
 
-    def program(self, name: str) -> str:
+    @classmethod
+    def program(cls, name: str) -> str:
         """Return the path of a program; raise Missing if its package is not installed."""
         directories = [
             os.environ.get("PATH", os.defpath),
@@ -97,7 +98,7 @@ class DatabaseServer(Component):
         ]
         found = shutil.which(name, path=os.pathsep.join(directories))
         if found is None:
-            raise Missing(f"{name} is not installed: run 'apt-get install {self.package}' as root")
+            raise Missing(f"{name} is not installed: run 'apt-get install {cls.package}' as root")
         return str(Path(found).resolve())
 
     def __enter__(self) -> Self:
