@@ -32,6 +32,7 @@ do. The branches exist because each of them demands a different decision from th
     │   └── Unsupported             this Hive version does not have the call or format
     ├── BadInput                    the input cannot be used: write a dead letter and quarantine its table
     │   ├── MalformedEvent
+    │   ├── ForeignRecord           the source of the topic cannot have published the record
     │   ├── BadPartitionValue       the text is not a partition value of its update period
     │   ├── BadFilter               the filter language or the table's columns do not allow the filter
     │   ├── PeriodMismatch          partitions of two update periods meet where only one is allowed
@@ -291,6 +292,13 @@ class MalformedEvent(BadInput):
 
     code = "malformed-event"
     default_hint = "The record is in the dead-letter topic: run 'tideline dlq show'."
+
+
+class ForeignRecord(BadInput):
+    """A record that the source of its topic cannot have published."""
+
+    code = "foreign-record"
+    default_hint = "It was skipped. Find out who else writes to the topic: run 'tideline dlq show'."
 
 
 class BadPartitionValue(BadInput):

@@ -26,6 +26,7 @@ class RecordDecoder:
         self.offsets_are_ids = False
         self.dead_letters = 0
         self.unknown = 0
+        self.foreign = 0
 
     def decode(self, record: TopicRecord) -> Event | None:
         """Return the record's event;
@@ -63,6 +64,11 @@ class RecordDecoder:
     def reject(self, record: TopicRecord, event: Undecodable) -> None:
         """Send a record that cannot be decoded to the dead letters."""
         self._put(record, event.error, event.event_id)
+
+    def refuse_foreign(self, record: TopicRecord, error: BadInput, event_id: int) -> None:
+        """Send a record that is not of this source to the dead letters."""
+        self._put(record, error, event_id)
+        self.foreign += 1
 
     def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         self._sink.put(record, error, event_id)

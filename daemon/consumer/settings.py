@@ -62,6 +62,8 @@ class ReaderStatus:
     dead_letters: int = 0
     unknown: int = 0
     """Events of types that this version does not know."""
+    foreign: int = 0
+    """Dead letters that the source's notification log contradicts."""
 
 
 class GapFiller(Protocol):

@@ -20,6 +20,11 @@ it could concern every table; it is then read again from the notification log, a
 Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
 would show it.
 
+A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
+letters and is skipped. The log is asked before a gap is repaired, so that a forged id has no effect.
+
+If reading fails, the events before the failure are returned first, and the error is raised by the next call.
+
 Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps
 cannot be filled.
 """
@@ -34,12 +39,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.consumer.fetcher import Fetcher
+from daemon.consumer.log_check import LogCheck
 from daemon.consumer.record_decoder import RecordDecoder
 from daemon.consumer.seeker import Seeker
 from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller, ReaderStatus
 from daemon.kafka.broker import TopicRecord
 from handlers.events import Event, EventsLost, Undecodable
-from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable
+from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable, TidelineError
 from state.event_log.positions import Position, Step
 
 
@@ -85,6 +91,7 @@ class TopicReader:
         self._broker = broker
         self._settings = settings
         self._filler = filler
+        self._log_check = None if filler is None else LogCheck(filler)
         self._seeker = Seeker(broker, topic, settings.format)
         self._decoder = RecordDecoder(settings, sink)
         self._fetcher: Fetcher | None = None
@@ -94,6 +101,7 @@ class TopicReader:
         self._filled_before: int | None = None
         self._lost_in_a_row = 0
         self._position = Position(0)
+        self._failure: TidelineError | None = None
         self._offset = 0
         self._committed_at_s = 0.0
         self.status = ReaderStatus(topic.name)
@@ -109,6 +117,7 @@ class TopicReader:
         self._decoder.offsets_are_ids = self._seeker.offsets_are_ids
         self._position = position
         self._filling, self._filled_before = None, None
+        self._failure = None
         self._fetch_from(start.offset)
         if start.empty and not self._seeker.offsets_are_ids:
             self._fill_empty_topic()
@@ -131,8 +140,22 @@ class TopicReader:
 
         Raises GapDetected with both ids; ConfigError, Transient.
         """
+        if self._failure is not None:
+            raise self._failure
         self._ended = self._take(timeout_s)
         events: list[Event] = []
+        try:
+            duplicates, filled = self._read(events)
+        except TidelineError as error:
+            if not events:
+                raise
+            self._failure, duplicates, filled = error, 0, 0
+        caught_up = self._ended and not self._ahead and self._filling is None and self._failure is None
+        self._update_status(len(events), duplicates, filled, caught_up=caught_up)
+        return Batch(tuple(events), self._position, caught_up)
+
+    def _read(self, events: list[Event]) -> tuple[int, int]:
+        """Append the next events to ``events``; return how many were duplicates, and filled a gap."""
         duplicates = filled = size_bytes = 0
         while (
             len(events) < self._settings.batch_events
@@ -150,6 +173,8 @@ class TopicReader:
             step = None if event is None else self._step(record, event)
             if event is None or step is Step.DUPLICATE:
                 duplicates += event is not None and record.offset is not None
+            elif self._is_foreign(record, event, step):
+                continue
             elif step is Step.GAP:
                 self._repair_gap(record, event)
             elif isinstance(event, EventsLost):
@@ -158,9 +183,7 @@ class TopicReader:
                 self._accept(record, event)
                 events.append(event)
                 filled += record.offset is None
-        caught_up = self._ended and not self._ahead and self._filling is None
-        self._update_status(len(events), duplicates, filled, caught_up=caught_up)
-        return Batch(tuple(events), self._position, caught_up)
+        return duplicates, filled
 
     def acknowledge(self, position: Position) -> None:
         """Record that all events up to ``position`` are applied.
@@ -228,6 +251,19 @@ class TopicReader:
         except Inconsistent:
             pass  # a gap, or another metastore: nothing better is known
         return record, replace(event, error=_with_remedy(event.error))
+
+    def _is_foreign(self, record: TopicRecord, event: Event, step: Step | None) -> bool:
+        """Return whether the log contradicts a record that does not simply continue the topic; it is then a
+        dead letter.
+        """
+        if step is Step.NEXT and not isinstance(event, EventsLost):
+            return False
+        if self._log_check is None or record.offset is None or self._decoder.offsets_are_ids:
+            return False
+        error = self._log_check.find_contradiction(event, self._position)
+        if error is not None:
+            self._decoder.refuse_foreign(record, error, event.event_id)
+        return error is not None
 
     def _step(self, record: TopicRecord, event: Event) -> Step:
         step = self._position.step(event.event_id, event.part)
@@ -346,6 +382,7 @@ class TopicReader:
             filled=status.filled + filled,
             dead_letters=self._decoder.dead_letters,
             unknown=self._decoder.unknown,
+            foreign=self._decoder.foreign,
         )
 
 

@@ -55,8 +55,8 @@ class Records(Protocol):
         """Return the first record from ``offset`` up to but not including ``end`` that names its event."""
 
 
-def find_last(records: Records) -> LocatedRecord | None:
-    """Return the last record that names its event; None if there is none.
+def find_last(records: Records, *, upto: int = 2**63) -> LocatedRecord | None:
+    """Return the last record that names its event, at most event ``upto``; None if there is none.
 
     Searches backwards in growing strides, because the topic may end with markers and foreign records.
     """
@@ -64,17 +64,17 @@ def find_last(records: Records) -> LocatedRecord | None:
     end, stride = marks.high, 1
     while end > marks.low:
         start = max(marks.low, end - stride)
-        record = _last_within(records, start, end)
+        record = _last_within(records, start, end, upto)
         if record is not None:
             return record
         end, stride = start, stride * 2
     return None
 
 
-def _last_within(records: Records, start: int, end: int) -> LocatedRecord | None:
+def _last_within(records: Records, start: int, end: int, upto: int) -> LocatedRecord | None:
     last, at = None, start
     while (record := records.first_from(at, end)) is not None:
-        last, at = record, record.offset + 1
+        last, at = record if record.position.event_id <= upto else last, record.offset + 1
     return last
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from daemon.kafka.offset_search import find_last
+from daemon.relay.topic_end import find_end
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.encoder import encode_lost
 from handlers.failpoints import failpoint
@@ -70,7 +70,7 @@ class CrossedRelayGap:
 
 def find_gap(records: Records, outbox: Outbox, stored: StoredPosition, source: str) -> RelayGap:
     """Return the gap at the end of the topic (steps 1 and 2); raise InvalidRequest if there is none."""
-    last = find_last(records)
+    last = find_end(records, outbox, stored.load)
     end = last.position if last is not None else stored.load()
     lost = range(0) if end is None else outbox.find_lost(end.applied_event_id)
     if end is None or not lost:

@@ -3,7 +3,7 @@
 The topic itself shows which records were written before the relay ended. The relay resumes in four steps, and
 writes nothing before all of them have succeeded:
 
-1. Find the last record of the topic.
+1. Find the last record of the topic (``topic_end``).
 2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either,
    use the configured start, and store it first: a relay that starts twice at "the current event" would
    otherwise omit the events in between.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from daemon.kafka.offset_search import LocatedRecord, Records, find_last
+from daemon.relay.topic_end import find_end
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.header import WRITE_KIND
 from handlers.failpoints import failpoint
@@ -32,7 +32,7 @@ from state.event_log.positions import Position
 
 if TYPE_CHECKING:
     from daemon.config.settings.clusters import StartAt
-    from daemon.kafka.offset_search import LocatedRecord
+    from daemon.kafka.offset_search import LocatedRecord, Records
     from daemon.sources.outbox import Outbox
     from state.store import Store
 
@@ -102,7 +102,7 @@ def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: Star
 
     Raises Inconsistent and GapDetected (steps 3 and 4), ConfigError, StateCorrupt, Transient.
     """
-    last = find_last(records)  # 1.
+    last = find_end(records, outbox, stored.load)  # 1.
     if last is None:
         position = stored.load()  # 2.
         if position is None:

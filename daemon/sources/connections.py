@@ -108,5 +108,5 @@ def topic_reader(
     # written.
     outbox = OutboxSettings(source=source_name, section=source.relay, spool_dir=config.state.dir)
     filler = build_outbox(lambda: source_client(source), outbox, topic)
-    settings = ConsumerSettings(group=group, format=source.format, needs_event_ids=needs_event_ids)
+    settings = ConsumerSettings(group=group, format=source.record_format(), needs_event_ids=needs_event_ids)
     return TopicReader(broker, topic, settings, letters, filler)

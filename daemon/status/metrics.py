@@ -77,6 +77,11 @@ _PROJECTION_COUNTERS: Final = (
         "undecodable",
     ),
     ("tideline_events_unknown", "Events of unknown types.", "unknown"),
+    (
+        "tideline_events_foreign",
+        "Records that the source cannot have published; they were written to the dead-letter topic.",
+        "foreign",
+    ),
 )
 _PROJECTION_GAUGES: Final = (
     ("tideline_projection_event_id", "Last event id that was applied completely.", "event_id"),

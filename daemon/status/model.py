@@ -128,13 +128,15 @@ class ProjectionView:
     code: str | None = None
     restarts: int = 0
     duplicates: int = 0
-    """Records that had already been applied. This and the next three counts are since the daemon's start."""
+    """Records that had already been applied. This and the next four counts are since the daemon's start."""
     filled: int = 0
     """Events that were missing in the topic and read from the notification log."""
     undecodable: int = 0
     """Records written to the dead-letter topic."""
     unknown: int = 0
     """Events of unknown types."""
+    foreign: int = 0
+    """Records in the dead-letter topic that are not of this source."""
     target: str | None = None
     """The target as ``cluster/database``; None if the projection has none."""
     loading: tuple[str, ...] = ()

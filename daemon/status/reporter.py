@@ -174,6 +174,7 @@ class StatusReporter:
             filled=counts.filled,
             undecodable=counts.dead_letters,
             unknown=counts.unknown,
+            foreign=counts.foreign,
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,

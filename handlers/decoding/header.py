@@ -26,6 +26,8 @@ UNREADABLE_KIND: Final = "UNREADABLE"
 """Type of an event that the metastore could not return to the relay, so that its real type is unknown."""
 LOST_KIND: Final = "EVENTS_LOST"
 """Type of the record with which a relay continues after a gap."""
+PARTS_MAX: Final = 1_000_000_000
+"""Most parts of one event; positions are stored in 32 bits."""
 _POSITION: Final = re.compile(rb'\{"eventId":(\d{1,19}),"part":(\d{1,9}),"parts":(\d{1,9}),')
 
 
@@ -124,7 +126,7 @@ def read_position(envelope: JsonObject) -> RecordPosition:
 def _check_position(event_id: object, part: object, parts: object) -> RecordPosition:
     if type(event_id) is not int or type(part) is not int or type(parts) is not int:
         raise MalformedEvent("the record lacks an event id, a part or the number of parts")
-    if not 0 <= event_id < 2**63 or not 0 <= part < parts:
+    if not 0 <= event_id < 2**63 or not 0 <= part < parts <= PARTS_MAX:
         raise MalformedEvent(
             "the record's position is out of range", event_id=event_id, part=part, parts=parts
         )

@@ -25,6 +25,7 @@ from handlers.metastore.addresses import REPLY_BYTES_MAX, KerberosLogin, Passwor
 
 
 if TYPE_CHECKING:
+    from handlers.decoding.decoder import Format
     from handlers.metastore.addresses import Login
 
 
@@ -179,7 +180,9 @@ class SourceConfig(Section):
         "'-' are allowed."
     )
     format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
-        default="auto", description="Format of the topic's records; 'auto' recognizes each record."
+        default="auto",
+        description="Format of the topic's records; 'auto' recognizes each record. With a relay of this "
+        "daemon, only 'tideline-1' is read.",
     )
     relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
     read_roots: Locations = Field(
@@ -189,6 +192,19 @@ class SourceConfig(Section):
         "change manager's root. Events name the files to copy, so this limits what a writer to the topic "
         "can make Tideline read. Required as soon as a policy uses the source.",
     )
+
+    @model_validator(mode="after")
+    def _relayed(self) -> Self:
+        if self.relay.enabled and self.format not in {"auto", "tideline-1"}:
+            raise refused(
+                f"has the format {self.format}, which the relay does not write: "
+                "set relay.enabled to false if another program publishes the events"
+            )
+        return self
+
+    def record_format(self) -> Format | Literal["auto"]:
+        """Return the format to read: only the relay's own if this daemon runs it."""
+        return "tideline-1" if self.relay.enabled else self.format
 
 
 class TargetConfig(Section):

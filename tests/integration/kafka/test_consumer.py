@@ -10,10 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from daemon.consumer.projection import follow
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
+from handlers.decoding.records.encoder import encode_lost
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.event_log.positions import Position
-from tests.builders.kafka.fake_log import Line, commit, ddl, event, write
+from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import outbox, records_of
 from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, drain_on, wait_until
 
@@ -120,6 +121,31 @@ def test_events_that_topic_and_log_have_lost_are_a_gap_with_both_ids(stream_of: 
     with pytest.raises(GapDetected) as caught:
         drain(stream.reader(), Position(20))
     assert caught.value.context == {"topic": stream.name, "expected": 21, "found": 71}
+
+
+def test_forged_ids_and_forged_losses_stop_neither_relay_nor_readers_nor_their_next_start(
+    stream_of: StreamOf,
+) -> None:
+    stream = filled(stream_of)
+    far = 2**62
+    forged = [
+        *(record.value for record in (encode_lost("src", range(lost, far), 1) for lost in (1, 101))),
+        records_of(ListedLog([ddl(far)]), far)[0].value,
+    ]
+    reader = stream.reader(filler=outbox(stream.log))
+    for round_ in range(1, 4):
+        stream.produce([*forged, encode_lost("src", range(100 * round_ - 5, 100 * round_ + 1), 1).value])
+        add(stream, 100 * round_ + 1, 100 * round_ + 100)
+        stream.relay_all()
+        assert ids(drain(reader, Position(100 * round_ - 10))) == list(
+            range(100 * round_ - 9, 100 * round_ + 101)
+        )
+        assert ids(drain(stream.reader(filler=outbox(stream.log)), Position(0))) == list(
+            range(1, 100 * round_ + 101)
+        )
+    assert reader.status.foreign > 0
+    with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
+        assert {letter.error["code"] for letter in box.read_all()} == {"foreign-record"}
 
 
 def test_a_topic_recreated_under_a_reader_is_searched_again(stream_of: StreamOf) -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode_lost
+from handlers.decoding.records.record_writer import Record
 from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.event_log.positions import Position
@@ -19,7 +21,6 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
-    from handlers.decoding.records.record_writer import Record
     from handlers.events import Event
     from tests.unit.daemon.consumer.conftest import ReaderOf
 
@@ -188,6 +189,92 @@ def test_the_record_of_a_relays_gap_is_a_gap_for_every_reader_before_its_end(
     assert caught.value.context == {"topic": "topic", "expected": position + 1, "found": 6}
     reader.seek(Position(6))
     assert ids(reader) == [7, 8, 9]
+
+
+FAR = 2**62
+
+
+def forged(event_id: int, *, part: int = 0, parts: int = 1) -> bytes:
+    """Return a valid record of an event that the source does not have."""
+    head = b'{"eventId":%d,"part":%d,"parts":%d,' % (event_id, part, parts)
+    return head + b'"eventTime":1,"eventType":"CREATE_DATABASE","dbName":"x","message":{"db":"x"}}'
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        forged(FAR),
+        forged(10, part=3, parts=9),
+        forged(11),
+        encode_lost("src", range(4, FAR), 1),
+        encode_lost("src", range(1, FAR), 1),
+        encode_lost("src", range(4, 8), 1),
+        encode_lost("src", range(4, 5), 1),
+        encode_lost("src", range(2, 5), 1),
+    ],
+)
+@pytest.mark.parametrize("batch_events", [1, 500])
+def test_a_record_that_the_log_contradicts_is_a_dead_letter_and_has_no_effect(
+    reader_of: ReaderOf, letters: ListedLetters, record: Record | bytes, batch_events: int
+) -> None:
+    log = log_of(9)
+    records = records_of(log)
+    for place in (3, 9):
+        letters.put_in.clear()
+        log.current = None
+        topic = ListedTopic([*records[:place], record, *records[place:]])
+        for start in (0, 3):  # also after a restart at the record
+            reader = reader_of(topic, filler=outbox(log), batch_events=batch_events)
+            reader.seek(Position(start))
+            assert ids(reader) == list(range(start + 1, 10))
+            assert reader.status.foreign == reader.status.dead_letters
+        if not (place == 9 and isinstance(record, Record) and decode(record.value).event_id < 9):
+            assert {type(error).__name__ for _, error, _ in letters.put_in} == {"ForeignRecord"}
+
+
+def test_the_log_is_asked_only_about_ids_that_jump(reader_of: ReaderOf) -> None:
+    log = log_of(9)
+    topic = ListedTopic([*records_of(log)[:5], forged(FAR), *records_of(log)])
+    asked: list[str] = []
+
+    def refuse(call: str) -> MetastoreUnavailable:
+        asked.append(call)
+        return MetastoreUnavailable("away")
+
+    log.failing = refuse
+    reader = reader_of(topic, filler=outbox(log))
+    reader.seek(Position(0))
+    assert [event.event_id for event in reader.read(0).events] == [1, 2, 3, 4, 5]
+    assert len(asked) == 1
+    with pytest.raises(MetastoreUnavailable):
+        reader.read(0)
+    log.failing = lambda _call: None
+    reader.seek(Position(5))
+    assert ids(reader) == [6, 7, 8, 9]
+
+
+def test_the_events_before_a_failure_are_returned_first(reader_of: ReaderOf) -> None:
+    records = records_of(log_of(9))
+    reader = reader_of(ListedTopic([*records[:3], *records[6:]]))
+    reader.seek(Position(0))
+    batch = reader.read(0)
+    assert (len(batch.events), batch.position, batch.caught_up) == (3, Position(3), False)
+    for _ in range(2):
+        with pytest.raises(GapDetected):
+            reader.read(0)
+    reader.seek(Position(6))
+    assert ids(reader) == [7, 8, 9]
+
+
+def test_an_event_with_more_parts_than_a_position_can_store_is_a_dead_letter(
+    reader_of: ReaderOf, letters: ListedLetters
+) -> None:
+    first, second = records_of(log_of(2))
+    topic = ListedTopic([first, forged(2, parts=2**32), second])
+    reader = reader_of(topic, format="tideline-1")
+    reader.seek(Position(0))
+    assert ids(reader) == [1, 2]
+    assert len(letters.put_in) == 1
 
 
 def test_events_before_a_gap_are_delivered_and_reading_can_start_again(reader_of: ReaderOf) -> None:

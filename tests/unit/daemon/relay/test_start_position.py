@@ -7,6 +7,7 @@ import pytest
 
 from daemon.relay.start_position import Start, StoredPosition, resume
 from handlers.decoding.decoder import decode
+from handlers.decoding.records.encoder import encode_lost
 from handlers.events import FilesWritten, TxnCommitted
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.event_log.positions import Position
@@ -42,6 +43,46 @@ def test_markers_and_foreign_records_at_the_end_are_skipped() -> None:
     log = log_of(9)
     topic = ListedTopic([*records_of(log, 1, 6), None, b"hello", None, None])
     assert start_of(topic, log).position == Position(6)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_records_that_the_metastore_cannot_have_published_are_skipped_at_the_end(count: int) -> None:
+    log = log_of(9)
+    foreign = [encode_lost("src", range(7, 2**62 + n), 1) for n in range(count)]
+    topic = ListedTopic([*records_of(log, 1, 6), *foreign])
+    assert start_of(topic, log).position == Position(6)
+    assert start_of(topic, log, stored(5)).position == Position(6)
+    topic.append(*records_of(log, 7, 8), *foreign)
+    assert start_of(topic, log).position == Position(8)
+
+
+def test_repeated_records_at_the_end_do_not_move_the_relay_back() -> None:
+    log = log_of(9)
+    records = records_of(log)
+    old = encode_lost("src", range(2, 7), 1)
+    for repeated in ([records[1]], records[:6], [old], [old, records[0], old]):
+        topic = ListedTopic([*records[:6], *repeated])
+        assert start_of(topic, log).position == Position(6)
+
+
+def test_records_above_the_metastores_newest_event_that_continue_the_topic_stop_the_relay() -> None:
+    log = log_of(9)
+    records = records_of(log)
+    restored = log_of(5)
+    for topic in (
+        ListedTopic(records),
+        ListedTopic(records[6:]),
+        ListedTopic([*records[:5], encode_lost("src", range(3, 2**62), 1), *records[5:]]),
+    ):
+        for kept in (stored(), stored(8), stored(9)):
+            with pytest.raises(Inconsistent):
+                start_of(topic, restored, kept)
+
+
+def test_a_gap_that_the_relay_itself_has_crossed_is_not_foreign() -> None:
+    topic = ListedTopic([*records_of(log_of(5)), encode_lost("src", range(6, 21), 1)])
+    with pytest.raises(Inconsistent):
+        start_of(topic, log_of(5), stored(20))
 
 
 def test_an_emptied_topic_is_continued_from_the_stored_position() -> None:

@@ -121,7 +121,10 @@ def test_an_invalid_setting_is_reported_with_its_key(read: Read, text: str, key:
 
 def test_a_source_without_event_ids_has_no_catalog(tmp_path: Path) -> None:
     path = tmp_path / "tideline.yaml"
-    path.write_text(SOURCE.replace("topic: t", "topic: t, format: apiary") + "catalog: {lake: {}}\n")
+    path.write_text(
+        SOURCE.replace("topic: t", "topic: t, format: apiary, relay: {enabled: false}")
+        + "catalog: {lake: {}}\n"
+    )
     (problem,) = config_reader().read(path, {}).problems
     assert (problem.key, "no event ids" in problem.reason) == ("catalog.lake", True)
 

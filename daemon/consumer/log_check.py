@@ -1,0 +1,60 @@
+"""Checks a record that does not continue the topic against the notification log of its source.
+
+A program that may write to the topic can publish any event id, and a record of another source may arrive by
+mistake. So nothing is done with such an id before the notification log has confirmed it:
+
+- An event above the log's newest one does not exist.
+- Events that the log still contains are not lost, whatever a record of type ``EVENTS_LOST`` says.
+
+The log is asked only if ids jump, which costs one call. Records that continue the topic are not compared with
+it: only the access rights on the topic protect against those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.events import Event, EventsLost
+from state.errors import ForeignRecord, GapDetected
+
+
+if TYPE_CHECKING:
+    from daemon.consumer.settings import GapFiller
+    from state.event_log.positions import Position
+
+
+class LogCheck:
+    """Compares records with one notification log. Used by one thread."""
+
+    def __init__(self, log: GapFiller) -> None:
+        self._log = log
+        self._newest = 0
+
+    def find_contradiction(self, event: Event, position: Position) -> ForeignRecord | None:
+        """Return why the source cannot have published ``event``, which is not expected after ``position``.
+
+        None if it can be genuine. Raises Transient.
+        """
+        if event.event_id > self._newest:
+            self._newest = self._log.current_event_id()
+        if event.event_id > self._newest:
+            return ForeignRecord(
+                "the record's event id is above the newest one of its source",
+                event_id=event.event_id,
+                newest=self._newest,
+            )
+        expected, _ = position.expected()
+        if isinstance(event, EventsLost) and event.first_event_id <= expected and self._has(expected):
+            return ForeignRecord(
+                "the record reports lost events that the notification log still contains",
+                first=event.first_event_id,
+                last=event.event_id,
+            )
+        return None
+
+    def _has(self, event_id: int) -> bool:
+        """Return whether the log contains the event."""
+        try:
+            return next(iter(self._log.records(event_id, event_id)), None) is not None
+        except GapDetected:
+            return False
