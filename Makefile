@@ -130,6 +130,10 @@ stack: venv
 	@$(BIN)/python -m dev.stack preflight --quiet
 	@$(BIN)/python -m dev.stack fetch
 
+.PHONY: pictures
+pictures: venv ## Draw the pictures of the documentation
+	$(BIN)/python -m dev.pictures
+
 .PHONY: chart
 chart: venv ## Lint and render the Helm chart
 	$(PYTEST) tests/unit/helm
