@@ -180,7 +180,7 @@ def list_current_files(config: Config, flat: FlatConfig) -> dict[str, Any]:
             hint="Set location, source and event_time (docs/CONFIG.md).",
         )
     table = parse_location(flat.location)
-    files = _Files(open_file_systems(config.files.all_options()).of(table))
+    files = _Files(open_file_systems(config.files.all_options(), [table]).of(table))
     current, data_files = find_current_files(table, files.read, files.list_directories)
     names = [name for name, _ in current.partition_columns]
     return {

@@ -100,7 +100,7 @@ def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Pr
     place, key = f"flat table {name}", f"flat.{name}.source.path"
     try:
         location = parse_location(path)
-        files = open_file_systems(config.files.all_options()).of(location)
+        files = open_file_systems(config.files.all_options(), [location]).of(location)
     except TidelineError:
         return
     try:

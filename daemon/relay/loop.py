@@ -215,11 +215,9 @@ def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions |
         return None
     if not source.read_roots or not source.relay.list_partitions:
         return None
-    return UnloggedPartitions(
-        _Replicated(config, name),
-        open_file_systems(config.files.all_options()),
-        AllowedRoots.of(source.read_roots),
-    )
+    roots = AllowedRoots.of(source.read_roots)
+    files = open_file_systems(config.files.all_options(), roots.roots)
+    return UnloggedPartitions(_Replicated(config, name), files, roots)
 
 
 @dataclass(frozen=True, slots=True)

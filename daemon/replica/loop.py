@@ -17,7 +17,7 @@ from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.load_resources import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
-from daemon.replica.policies import STATE_KIND, handler_policy
+from daemon.replica.policies import STATE_KIND, database_directories, handler_policy, named_directories
 from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.status.loads import LoadCounts
 from daemon.replica.status.points import PointTaker
@@ -147,11 +147,13 @@ def build_projection(
     policy = handler_policy(config, name)
     source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
     target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
-    file_systems = open_file_systems(config.files.all_options())
+    file_systems = open_file_systems(config.files.all_options(), named_directories(policy))
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     jobs = build_jobs(config, name, file_systems, job_changed)
     store = open_state(config.state.dir, STATE_KIND, name)  # last, so that a failure leaves nothing open
-    position = TargetPosition(target, policy)
+    position = TargetPosition(
+        target, policy, found=lambda database: file_systems.trust(database_directories(database))
+    )
     copier = Copier(file_systems, roots, guard=position.require_held)
     copies = CopyPool(copier, workers=config.files.copy_workers, beat=beat)
     context = Context.between(

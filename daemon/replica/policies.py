@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.process.state_directory import open_state
+from handlers.files.paths import parse_location
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from state.errors import ConfigError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.config.model import Config
+    from handlers.files.paths import Location
+    from handlers.structs.objects import Database
     from state.store.sqlite import SqliteStore
 
 
@@ -64,6 +67,20 @@ def handler_policy(config: Config, name: str) -> Policy:
         on_failure=policy.on_failure,
         others=find_others,
     )
+
+
+def named_directories(policy: Policy) -> list[Location]:
+    """Return the directories of the target that the configuration names.
+    Their own paths may contain symbolic links.
+    """
+    return [parse_location(uri) for uri in (policy.external_base, policy.functions_dir) if uri is not None]
+
+
+def database_directories(database: Database) -> list[Location]:
+    """Return the directories of a database of the target, whose own paths may contain symbolic links too:
+    its administrator has chosen them, and no event names them.
+    """
+    return [parse_location(uri) for uri in (database.locationUri, database.managedLocationUri) if uri]
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) ->
     from handlers.files.systems.schemes import open_file_systems
 
     place = parse_location(uri)
-    systems = open_file_systems(load_config(config_path).files.all_options())
+    systems = open_file_systems(load_config(config_path).files.all_options(), [place])
     checked = FileCheck(systems.of(place), place)
     checked.read()
     if not read_only:

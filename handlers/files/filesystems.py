@@ -19,9 +19,9 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
 
 from state.errors import ConfigError, NotFound
 
@@ -186,6 +186,14 @@ Factory = Callable[[str, Mapping[str, object]], FileSystem]
 invalid."""
 
 
+@runtime_checkable
+class LinkedFileSystem(Protocol):
+    """A file system with symbolic links, which it does not follow below its trusted roots."""
+
+    def trust(self, root: Location) -> None:
+        """Let the path of ``root`` itself contain symbolic links."""
+
+
 class FileSystems:
     """Finds the file system of a location;
     each (scheme, authority) is opened on first use, and the last ``OPEN_MAX`` stay open.
@@ -197,6 +205,7 @@ class FileSystems:
         self._factories = dict(factories)
         self._options = dict(options or {})
         self._open: OrderedDict[tuple[str, str], FileSystem] = OrderedDict()
+        self._trusted: set[Location] = set()
         self._lock = threading.Lock()
         if unknown := sorted(set(self._options) - set(self._factories)):
             raise ConfigError(
@@ -216,13 +225,33 @@ class FileSystems:
             self._open.move_to_end(key)
             return self._open[key]
 
+    @property
+    def trusted(self) -> Sequence[Location]:
+        """The directories whose own paths may contain symbolic links."""
+        with self._lock:
+            return sorted(self._trusted)
+
+    def trust(self, roots: Iterable[Location]) -> None:
+        """Let the paths of ``roots`` themselves contain symbolic links: an operator has named them."""
+        with self._lock:
+            for root in {*roots} - self._trusted:
+                self._trusted.add(root)
+                files: object = self._open.get((root.scheme, root.authority))
+                if isinstance(files, LinkedFileSystem):
+                    files.trust(root)
+
     def _start(self, location: Location) -> FileSystem:
         factory = self._factories.get(location.scheme)
         if factory is None:
             raise ConfigError(
                 "no file system for this scheme", scheme=location.scheme, known=sorted(self._factories)
             )
-        return factory(location.authority, self._options.get(location.scheme, {}))
+        files = factory(location.authority, self._options.get(location.scheme, {}))
+        if isinstance(files, LinkedFileSystem):
+            for root in self._trusted:
+                if (root.scheme, root.authority) == (location.scheme, location.authority):
+                    files.trust(root)
+        return files
 
 
 def sweep(file_systems: FileSystems, directory: Location) -> int:

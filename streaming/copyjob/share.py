@@ -26,7 +26,7 @@ from handlers.files.copying.byte_limits import Throttle
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.jobs import SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
-from handlers.files.paths import AllowedRoots
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import MalformedEvent, Refused, TidelineError
 
@@ -90,6 +90,8 @@ class ShareSettings:
     """Files that one task copies at the same time."""
     bytes_per_s_max: int | None = None
     """Bytes that one task reads in a second."""
+    trusted: Sequence[str] = ()
+    """Directories whose own paths may contain symbolic links."""
     umask: int | None = None
     """The umask of files and directories that are created; by default that of the executor."""
 
@@ -125,7 +127,7 @@ def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Number
     """Copy the files of ``rows``, which are numbered; return their outcomes with the same numbers."""
     if settings.umask is not None:
         os.umask(settings.umask)
-    file_systems = open_file_systems(settings.options)
+    file_systems = open_file_systems(settings.options, map(parse_location, settings.trusted))
     copier = Copier(
         file_systems,
         AllowedRoots.of(list(settings.read_roots)),

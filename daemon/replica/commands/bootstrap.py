@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,13 @@ from daemon.process.state_directory import state_lock
 from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loop import bootstrap_options, build_projection, load_settings
-from daemon.replica.policies import handler_policy, open_policy, require_policy
+from daemon.replica.policies import (
+    database_directories,
+    handler_policy,
+    named_directories,
+    open_policy,
+    require_policy,
+)
 from daemon.replica.requests import cross_gap
 from daemon.sources.connections import CallMetrics
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
@@ -29,6 +35,7 @@ from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootst
 from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
 from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.observer import SilentObserver
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -194,11 +201,14 @@ def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], Non
     with ExitStack() as stack:
         source = stack.enter_context(closing(Metastore(config.sources[settings.source].metastore)))
         target = stack.enter_context(closing(Metastore(config.targets[settings.target].metastore)))
-        files = open_file_systems(config.files.all_options())
+        policy = handler_policy(config, name)
+        files = open_file_systems(config.files.all_options(), named_directories(policy))
+        with suppress(NotFound):
+            files.trust(database_directories(target.get_database(policy.target_db)))
         roots = AllowedRoots.of(config.sources[settings.source].read_roots)
         copies = stack.enter_context(closing(CopyPool(Copier(files, roots), workers=1)))
         tools = LoadTools(
-            policy=handler_policy(config, name),
+            policy=policy,
             source=source,
             target=target,
             files=files,

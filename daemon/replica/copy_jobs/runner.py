@@ -141,7 +141,13 @@ class SparkJobs:
     def settings_of(self, fence: str) -> JobSettings:
         """Return the settings of a job with this fence."""
         own = self._settings
-        share = ShareSettings(self._read_roots, fence, self._options, files_at_once=own.files_at_once)
+        share = ShareSettings(
+            self._read_roots,
+            fence,
+            self._options,
+            files_at_once=own.files_at_once,
+            trusted=tuple(map(str, self._file_systems.trusted)),
+        )
         return JobSettings(share, own.spark.value(), own.bytes_per_s_max, self._policy)
 
     def show(self, status: JobStatus) -> None:

@@ -5,14 +5,16 @@ connections of its own to both metastores, and threads that list files.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from daemon.replica.policies import handler_policy
+from daemon.replica.policies import database_directories, handler_policy, named_directories
+from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -44,12 +46,23 @@ def open_verifier(
     """
     source, target = clients
     policy = handler_policy(config, name)
-    files = open_file_systems(config.files.all_options())
+    roots = AllowedRoots.of(config.sources[config.policy(name).source].read_roots)
+    files = open_file_systems(config.files.all_options(), [*roots.roots, *named_directories(policy)])
+    with suppress(NotFound):
+        files.trust(database_directories(target.get_database(policy.target_db)))
     with ThreadPoolExecutor(LISTERS, thread_name_prefix="verify") as executor:
 
         def side(metastore: Metastore, db: str, *, at_source: bool) -> Side:
             return Side(
-                metastore, db, files, executor, policy, at_source=at_source, checksums=checksums, beat=beat
+                metastore,
+                db,
+                files,
+                executor,
+                policy,
+                at_source=at_source,
+                allowed=roots if at_source else None,
+                checksums=checksums,
+                beat=beat,
             )
 
         yield Verifier(

@@ -120,6 +120,7 @@ class Copier:
     ) -> None:
         """``guard`` is called before a copy starts and right before it appears; its error prevents that."""
         assert attempts_max >= 1, attempts_max
+        file_systems.trust(allowed.roots)
         self._file_systems = file_systems
         self._allowed = allowed
         self._attempts_max = attempts_max

@@ -5,8 +5,10 @@ directory. The last step serves all files that were renamed before it (``settle`
 wait for the disk once and not twice. With ``fsync`` off, a power failure (but not a crash of Tideline) may
 lose files that the target's metastore already considers committed.
 
-A symbolic link as the last component of a path is never followed: a link planted in a warehouse would
-otherwise make Tideline copy any file that the daemon may read.
+No symbolic link below a trusted root is followed (``unlinked_paths``): a link planted in a warehouse would
+otherwise make Tideline copy any file that the daemon may read, or remove any that it may write. Every call
+opens the directory without links first and then uses the name in it, so that a directory that is exchanged
+for a link meanwhile changes nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ import errno
 import os
 import shutil
 import stat as modes
-from contextlib import suppress
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from handlers.files.filesystems import (
@@ -28,12 +29,13 @@ from handlers.files.filesystems import (
     WriteStream,
     make_temporary_name,
 )
-from handlers.files.paths import Location, printable
+from handlers.files.paths import Location, parse_location, printable
+from handlers.files.systems.unlinked_paths import DIRECTORY, TrustedRoots
 from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, UnsafePath
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 
@@ -42,15 +44,23 @@ _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTS
 
 
 def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
-    """Open the local file system; its only option is ``fsync`` (default true)."""
+    """Open the local file system.
+
+    Its options are ``fsync`` (default true), and ``trusted_roots``: directories, separated by commas, whose
+    own paths may contain symbolic links.
+    """
     assert not authority, authority
-    fsync = options.get("fsync", True)
-    if set(options) - {"fsync"} or not isinstance(fsync, bool):
+    fsync, roots = options.get("fsync", True), options.get("trusted_roots", "")
+    if set(options) - {"fsync", "trusted_roots"} or not isinstance(fsync, bool) or not isinstance(roots, str):
         raise ConfigError(
-            "the only option of the local file system is fsync, which must be true or false",
+            "the options of the local file system are fsync, which must be true or false, and "
+            "trusted_roots, which must be a comma-separated list of directories",
             options=sorted(options),
         )
-    return LocalFiles(fsync=fsync)
+    files = LocalFiles(fsync=fsync)
+    for root in filter(None, map(str.strip, roots.split(","))):
+        files.trust(parse_location(root))
+    return files
 
 
 class LocalFiles:
@@ -60,21 +70,35 @@ class LocalFiles:
 
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
+        self._roots = TrustedRoots()
+
+    def trust(self, root: Location) -> None:
+        """Let the path of ``root`` itself contain symbolic links."""
+        self._roots.add(root.path)
 
     def stat(self, location: Location) -> FileState:
         """Return size, time and inode of a regular file."""
         with _OsErrors(location):
-            return _to_state(os.lstat(location.path), location)
+            fd = self._roots.open(location.path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                return _to_state(os.fstat(fd), location)
+            finally:
+                os.close(fd)
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children without symbolic links and without what vanishes meanwhile."""
-        with _OsErrors(location), os.scandir(location.path) as children:
-            return sorted(entry for child in children if (entry := _to_entry(child)) is not None)
+        with _OsErrors(location):
+            fd = self._roots.open(location.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with os.scandir(fd) as children:
+                    return sorted(entry for child in children if (entry := _to_entry(child)) is not None)
+            finally:
+                os.close(fd)
 
     def open(self, location: Location) -> LocalReader:
-        """Open a regular file; raise UnsafePath for a symbolic link."""
+        """Open a regular file; raise UnsafePath if its path contains a symbolic link."""
         with _OsErrors(location):
-            fd = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            fd = self._roots.open(location.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             reader = LocalReader(fd, location)
             try:
                 _to_state(os.fstat(fd), location)
@@ -91,36 +115,45 @@ class LocalFiles:
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002
         """Start a hidden file beside ``location``."""
         with _OsErrors(location):
-            directory = location.parent
-            hidden = directory.child(make_temporary_name())
+            hidden = make_temporary_name()
+            directory = self._open_or_make(location.parent.path)
             try:
-                fd = _create(hidden.path)
-            except FileNotFoundError:  # most files go to a directory that exists
-                self._make_directory(Path(directory.path))
-                fd = _create(hidden.path)
-        return LocalWriter(fd, hidden, location, fsync=self._fsync)
+                fd = os.open(
+                    hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=directory
+                )
+            except BaseException:
+                os.close(directory)
+                raise
+        return LocalWriter(fd, directory, hidden, location, fsync=self._fsync)
 
     def make_directory(self, location: Location) -> None:
         """Create a directory; what was created is durable."""
         with _OsErrors(location):
-            self._make_directory(Path(location.path))
+            os.close(self._open_or_make(location.path))
 
     def remove(self, location: Location) -> None:
         """Unlink a file."""
-        with _OsErrors(location):
-            _forget_checksum(location)
-            _unlink(location.path)
+        with _OsErrors(location), self._directory_of(location) as directory:
+            if directory is not None:
+                _forget_checksum(directory, location.name)
+                _unlink(directory, location.name)
 
     def remove_tree(self, location: Location) -> None:
         """Remove a directory; links in it are removed and not followed."""
-        with _OsErrors(location), suppress(FileNotFoundError):
-            shutil.rmtree(location.path)
+        with _OsErrors(location), self._directory_of(location) as directory:
+            if directory is not None:
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(location.name, dir_fd=directory)
 
     def settle(self, directory: Location) -> None:
         """Fsync the directory."""
         if self._fsync:
             with _OsErrors(directory):
-                _sync_directory(directory.path)
+                fd = self._roots.open(directory.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
         """Copy with ``copy_file_range``:
@@ -135,16 +168,34 @@ class LocalFiles:
                 return 0
             raise _to_tideline_error(error, target.location) from error
 
-    def _make_directory(self, path: Path) -> None:
-        """Create ``path`` and its parents; fsync the parent of each new directory."""
-        if path.is_dir():
+    @contextmanager
+    def _directory_of(self, location: Location) -> Iterator[int | None]:
+        """Open the directory of ``location``; None if there is none."""
+        try:
+            fd = self._roots.open(location.parent.path, DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None
             return
-        if path.parent != path:
-            self._make_directory(path.parent)
-        with suppress(FileExistsError):
-            path.mkdir()
-        if self._fsync:
-            _sync_directory(path.parent)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _open_or_make(self, path: str) -> int:
+        """Open the directory ``path``; create it and its parents, and fsync the parent of each new one."""
+        try:
+            return self._roots.open(path, DIRECTORY)
+        except FileNotFoundError:  # most files go to a directory that exists
+            above, _, name = path.rpartition("/")
+        parent = self._open_or_make(above or "/")
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+            if self._fsync:
+                _sync_directory(parent)
+            return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        finally:
+            os.close(parent)
 
 
 class LocalReader:
@@ -175,9 +226,10 @@ class LocalReader:
 class LocalWriter:
     """A hidden file until it is published."""
 
-    def __init__(self, fd: int, hidden: Location, final: Location, *, fsync: bool) -> None:
+    def __init__(self, fd: int, directory: int, hidden: str, final: Location, *, fsync: bool) -> None:
         self.fd = fd
         self.location = final
+        self._directory = directory
         self._hidden = hidden
         self._fsync = fsync
         self._published = False
@@ -194,8 +246,10 @@ class LocalWriter:
         with _OsErrors(self.location):
             if self._fsync:
                 os.fsync(self.fd)
-            _forget_checksum(self.location)
-            os.rename(self._hidden.path, self.location.path)  # noqa: PTH104 - as above
+            _forget_checksum(self._directory, self.location.name)
+            os.rename(
+                self._hidden, self.location.name, src_dir_fd=self._directory, dst_dir_fd=self._directory
+            )
             self._published = True
 
     def __enter__(self) -> Self:
@@ -208,12 +262,11 @@ class LocalWriter:
             try:
                 os.close(self.fd)
             finally:
-                if not self._published:
-                    _unlink(self._hidden.path)
-
-
-def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                try:
+                    if not self._published:
+                        _unlink(self._directory, self._hidden)
+                finally:
+                    os.close(self._directory)
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
@@ -229,23 +282,24 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
     return Entry(child.name, modes.S_ISDIR(stat.st_mode), stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
-def _forget_checksum(location: Location) -> None:
+def _forget_checksum(directory: int, name: str) -> None:
     """Remove ``.NAME.crc``, which Hadoop writes beside a local file;
     it would refuse to read other content under the name.
     """
-    directory, _, name = location.path.rpartition("/")
-    path = f"{directory}/.{name}.crc"
-    if os.path.lexists(path):  # removing locks the directory for all threads, looking does not
-        _unlink(path)
-
-
-def _unlink(path: str) -> None:
+    checksum = f".{name}.crc"
     with suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - as above
+        # Removing locks the directory for all threads, looking does not.
+        os.stat(checksum, dir_fd=directory, follow_symlinks=False)
+        os.unlink(checksum, dir_fd=directory)
 
 
-def _sync_directory(path: str | Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _unlink(directory: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+
+
+def _sync_directory(directory: int) -> None:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.fsync(fd)
     finally:
@@ -281,6 +335,10 @@ class _OsErrors:
 
 
 _CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy is retried."
+_TRUST_LINK: Final = (
+    "Use the directory that the link leads to, or list a link that is legitimate in trusted_roots "
+    "(files.options, scheme 'file')."
+)
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
@@ -291,7 +349,7 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.EROFS: (FilesUnavailable, "the file system is read-only", "Mount it for writing."),
     errno.EISDIR: (Refused, "the name is already taken", ""),
     errno.EEXIST: (Refused, "the name is already taken", ""),
-    errno.ELOOP: (UnsafePath, "the path is a symbolic link", ""),
+    errno.ELOOP: (UnsafePath, "the path contains a symbolic link", _TRUST_LINK),
     errno.ENAMETOOLONG: (UnsafePath, "the path is too long for the file system", ""),
     errno.ENOSPC: (FilesUnavailable, "no space is left", "Free space on the target."),
     errno.EDQUOT: (FilesUnavailable, "the quota is exhausted", "Raise the quota."),

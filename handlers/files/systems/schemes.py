@@ -12,7 +12,7 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from handlers.files.paths import Location
 
@@ -86,10 +86,16 @@ FACTORIES: Final[Mapping[str, Factory]] = {
 }
 
 
-def open_file_systems(options: Mapping[str, Mapping[str, object]] | None = None) -> FileSystems:
+def open_file_systems(
+    options: Mapping[str, Mapping[str, object]] | None = None, trusted: Iterable[Location] = ()
+) -> FileSystems:
     """Return the registry of all known schemes; ``options`` maps a scheme to the options of its file systems.
+
+    The paths of ``trusted`` directories, which an operator has named, may contain symbolic links.
 
     Raises ConfigError for options of an unknown scheme. Invalid options are reported when a file system is
     first used.
     """
-    return FileSystems(FACTORIES, options)
+    systems = FileSystems(FACTORIES, options)
+    systems.trust(trusted)
+    return systems

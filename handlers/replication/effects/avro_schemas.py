@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import AllowedRoots
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
 
@@ -185,11 +186,18 @@ def read_schema(files: FileSystems, location: Location) -> bytes:
     return b"".join(chunks)
 
 
-def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str], *, at_source: bool) -> T:
+def describe_schemas(
+    item: T,
+    files: FileSystems,
+    digests: dict[Location, str],
+    allowed: AllowedRoots | None = None,
+    *,
+    at_source: bool,
+) -> T:
     """Return a copy of a table or partition whose properties describe the content of its schemas.
 
     A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds what was read
-    before.
+    before. Raises UnsafePath for a schema outside of ``allowed``, if that is given.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item
@@ -199,6 +207,8 @@ def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str], 
             try:
                 location = locate_schema(key, url, item.sd.location)
                 if location is not None and (at_source or f"/{DIRECTORY}/" in location.path):
+                    if allowed is not None:
+                        allowed.require(location)
                     if location not in digests:
                         digests[location] = f"{location.name} {_hash(read_schema(files, location))}"
                     properties[key] = digests[location]

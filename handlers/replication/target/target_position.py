@@ -43,9 +43,15 @@ class TargetPosition:
     """The parameters of the target database that belong to replication; thread-safe."""
 
     def __init__(
-        self, target: Metastore, policy: Policy, *, clock: Callable[[], float] = time.monotonic
+        self,
+        target: Metastore,
+        policy: Policy,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        found: Callable[[Database], None] = lambda _: None,
     ) -> None:
-        """Use a clone of ``target``."""
+        """Use a clone of ``target``; ``found`` gets the database whenever it is read."""
+        self._found = found
         self._target = target.clone(guard=self.require_held)
         self._policy = policy
         self._clock = clock
@@ -210,6 +216,7 @@ class TargetPosition:
         except NotFound:
             self._checked_s = started_s
             return None
+        self._found(database)
         self._require_held(database.parameters or {}, started_s)
         return database
 

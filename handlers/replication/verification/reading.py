@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import Location
+    from handlers.files.paths import AllowedRoots, Location
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
     from handlers.replication.verification.file_rules import AcidFiles, Files
@@ -70,6 +70,8 @@ class Side:
     executor: Executor
     policy: Policy
     at_source: bool
+    allowed: AllowedRoots | None = None
+    """The directories that files may be read from; None at the target."""
     checksums: bool = False
     beat: Callable[[], None] = lambda: None
 
@@ -140,7 +142,7 @@ class OneTable:
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
-        described = describe_schemas(self.table, side.files, {}, at_source=side.at_source)
+        described = describe_schemas(self.table, side.files, {}, side.allowed, at_source=side.at_source)
         described = describe_locations(described, self._base, at_source=side.at_source)
         facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
@@ -168,7 +170,7 @@ class OneTable:
         digests: dict[Location, str] = {}
         side = self.side
         partitions = {
-            name: describe_schemas(each, side.files, digests, at_source=side.at_source)
+            name: describe_schemas(each, side.files, digests, side.allowed, at_source=side.at_source)
             for name, each in partitions.items()
         }
         if not self.copies_rows:
@@ -267,7 +269,9 @@ class OneTable:
 
         Without ``contents``, checksums are left out even if the verification compares them.
         """
-        root = parse_location(location)
+        root, allowed = parse_location(location), self.side.allowed
+        if allowed is not None:
+            allowed.require_directory(root)
         files = self.side.files.of(root)
         read = partial(read_md5, files) if self.side.checksums and contents else None
         if self.write_ids is None:

@@ -89,7 +89,9 @@ class Directory:
     @classmethod
     def open(cls, uri: str, file_systems: FileSystems) -> Self:
         """Return the directory at ``uri``; raise UnsafePath if it is not an absolute path."""
-        return cls(parse_location(uri), file_systems)
+        root = parse_location(uri)
+        file_systems.trust([root])
+        return cls(root, file_systems)
 
     def files(self) -> list[tuple[str, Location, int]]:
         """Return name below the root, location and size of every file, ordered by name, without hidden files.
