@@ -138,6 +138,10 @@ pictures: venv ## Draw the pictures of the documentation
 chart: venv ## Lint and render the Helm chart
 	$(PYTEST) tests/unit/helm
 
+.PHONY: chart-schema
+chart-schema: venv ## Write the settings of the configuration into the chart's schema of values
+	$(BIN)/python -m dev.chart_schema
+
 .PHONY: image
 image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to the builder
 	docker build $(IMAGE_OPTIONS) --target daemon --tag tideline .

@@ -3,9 +3,14 @@
 The checks need no JVM. Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends
 with a stack trace if Hadoop is not configured.
 
-Executors on other machines connect to the driver, so it gets an address other than loopback. In a pod, Spark
-also needs the pod's name and namespace: the pod then owns the executors, and Kubernetes removes them
-together.
+Executors on other machines connect to the driver, so it gets an address other than loopback, and ports of a
+known range, which a firewall can name. On YARN and Kubernetes, where Spark gives each application a secret of
+its own, driver and executors authenticate each other and encrypt what they send. A standalone cluster has one
+secret for all, which its administrator sets; there both are off unless ``spark.conf`` says otherwise.
+
+In a pod, Spark also needs the pod's name and namespace: the pod then owns the executors, and Kubernetes
+removes them together. Executors in another namespace have no owner, because Kubernetes knows none across
+namespaces; they end when their driver ends.
 """
 
 from __future__ import annotations
@@ -34,6 +39,22 @@ TIMEOUT_S: Final = 5.0
 CONF_DIRS: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 """Variables with Hadoop's configuration; the first takes precedence."""
 YARN_PORT: Final = "8032"
+DRIVER_PORT: Final = 7_100
+"""First port to which executors connect; each further driver of the machine or pod takes the next one."""
+BLOCKS_PORT: Final = 7_200
+"""First port from which executors fetch the blocks of a driver."""
+EXECUTOR_PORT: Final = 7_300
+"""Port of an executor in a pod, from which others fetch its blocks."""
+PORTS: Final = 64
+"""Ports of each range: as many drivers as there can be flat tables."""
+AUTHENTICATED: Final[Mapping[str, str]] = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.io.encryption.enabled": "true",
+}
+"""Mutual authentication by a secret of the application, and encryption of connections and of local files."""
+_NAMESPACE: Final = "spark.kubernetes.namespace"
 _PROXIES: Final = ("https_proxy", "HTTPS_PROXY")
 _MANAGER: Final = "yarn.resourcemanager"
 _VARIABLE: Final = re.compile(r"\$\{([\w.-]+)\}", re.ASCII)
@@ -129,8 +150,8 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def make_reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address, if it has executors;
-    configured values take precedence.
+    """Return the settings with the driver's address and ports, authentication and encryption, if it has
+    executors; configured values take precedence.
     """
     if spark.master.startswith("local"):
         return spark
@@ -139,8 +160,25 @@ def make_reachable(spark: SparkSettings) -> SparkSettings:
     conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104
     with suppress(OSError):
         conf["spark.driver.host"] = socket.gethostbyname(name)
-    if spark.master.startswith("k8s://") and "KUBERNETES_SERVICE_HOST" in os.environ:
-        conf["spark.kubernetes.driver.pod.name"] = name
-        with suppress(OSError):
-            conf["spark.kubernetes.namespace"] = NAMESPACE_FILE.read_text().strip()
+    conf |= {
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.driver.blockManager.port": str(BLOCKS_PORT),
+        "spark.port.maxRetries": str(PORTS - 1),
+    }
+    if not spark.master.startswith("spark://"):
+        conf |= AUTHENTICATED
+    if spark.master.startswith("k8s://"):
+        conf["spark.blockManager.port"] = str(EXECUTOR_PORT)
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            conf |= _describe_pod(name, spark.conf.get(_NAMESPACE))
     return replace(spark, conf=conf | dict(spark.conf))
+
+
+def _describe_pod(name: str, namespace: str | None) -> dict[str, str]:
+    """Return the settings for a driver in this pod and executors in ``namespace`` (None: the pod's own)."""
+    try:
+        own = NAMESPACE_FILE.read_text().strip()
+    except OSError:
+        own = namespace or ""
+    conf = {_NAMESPACE: own} if own else {}
+    return conf if namespace not in {None, own} else conf | {"spark.kubernetes.driver.pod.name": name}

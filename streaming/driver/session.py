@@ -15,6 +15,7 @@ directory of its own, and relative paths of files in the settings are made absol
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -56,6 +57,11 @@ KAFKA_JARS: Final = (
 """Prefixes of the jars of Spark's Kafka source."""
 FILE_LISTS: Final = ("spark.jars", "spark.files", "spark.archives")
 """Settings with comma-separated paths."""
+SENSITIVE: Final = re.compile(
+    r"secret|password|passwd|passphrase|token|credential|access[.]?key|account[.]?key|jaas", re.IGNORECASE
+)
+"""Names of settings that the JVM receives after its start, and not as arguments, which all users of the
+machine can read."""
 CHECKED: Final = "spark.sql.session.timeZone"
 """A setting whose first reading checks all settings of SQL, which is otherwise done by the first query."""
 CONF: Final = {
@@ -196,8 +202,9 @@ def _create_session(
         builder = builder.config(key, value)
     ahead: threading.Thread | None = None
     try:
+        jvm = _start_jvm(conf)
         if beside is not None:
-            ahead = _run_beside(_start_jvm(conf), beside)
+            ahead = _run_beside(jvm, beside)
         session: SparkSession = builder.getOrCreate()
         _join(ahead)
         session.conf.get(CHECKED)
@@ -208,12 +215,17 @@ def _create_session(
     return session
 
 
+def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that may be arguments of the JVM; the session sets the others in the JVM."""
+    return {name: value for name, value in conf.items() if not SENSITIVE.search(name)}
+
+
 def _start_jvm(conf: Mapping[str, str]) -> Any:
     """Start the JVM, in which a session with the same settings starts later."""
     from pyspark import SparkConf, SparkContext
 
     launch = SparkConf(loadDefaults=False)
-    for key, value in conf.items():
+    for key, value in launch_conf(conf).items():
         launch.set(key, value)
     # SLF001: PySpark has no other way to start a JVM without a session
     SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001

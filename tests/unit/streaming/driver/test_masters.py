@@ -105,3 +105,40 @@ def test_a_cluster_is_reachable_if_one_of_its_addresses_answers() -> None:
             masters.require_reachable(f"spark://127.0.0.1:{closed}", {})
     assert str(closed) in str(caught.value.context["reason"])
     masters.require_reachable("local[2]", {})
+
+
+def test_a_driver_in_one_process_listens_to_nobody_else() -> None:
+    assert masters.make_reachable(SparkSettings("local[4]")).conf == {}
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://kubernetes.default.svc"])
+def test_executors_elsewhere_authenticate_and_encrypt_and_find_known_ports(master: str) -> None:
+    conf = masters.make_reachable(SparkSettings(master)).conf
+    assert masters.AUTHENTICATED.items() <= conf.items()
+    assert {conf["spark.driver.port"], conf["spark.driver.blockManager.port"]} == {"7100", "7200"}
+    assert int(conf["spark.port.maxRetries"]) == masters.PORTS - 1
+
+
+def test_a_standalone_cluster_has_the_secret_that_its_administrator_gave_it() -> None:
+    conf = masters.make_reachable(SparkSettings("spark://a:7077")).conf
+    assert masters.AUTHENTICATED.keys().isdisjoint(conf)
+    assert conf["spark.driver.port"] == "7100"
+
+
+def test_what_the_user_says_of_authentication_and_ports_wins() -> None:
+    said = {"spark.network.crypto.enabled": "false", "spark.driver.port": "9000"}
+    assert said.items() <= masters.make_reachable(SparkSettings("yarn", conf=said)).conf.items()
+
+
+@pytest.mark.parametrize(("namespace", "owned"), [(None, True), ("prod", True), ("executors", False)])
+def test_a_pod_owns_the_executors_of_its_own_namespace_only(
+    namespace: str | None, *, owned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes removes at once what is owned from another namespace."""
+    (tmp_path / "namespace").write_text("prod\n")
+    monkeypatch.setattr(masters, "NAMESPACE_FILE", tmp_path / "namespace")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    given = {} if namespace is None else {"spark.kubernetes.namespace": namespace}
+    conf = masters.make_reachable(SparkSettings("k8s://https://api", conf=given)).conf
+    assert conf["spark.kubernetes.namespace"] == (namespace or "prod")
+    assert ("spark.kubernetes.driver.pod.name" in conf) is owned

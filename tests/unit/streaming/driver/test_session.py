@@ -122,3 +122,20 @@ def test_a_failure_of_what_is_done_in_advance_is_ignored() -> None:
 
     session._run_beside("the JVM", fail).join()
     assert seen == ["the JVM"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net",
+        "spark.authenticate.secret",
+        "spark.ssl.keyPassword",
+        "spark.kafka.clusters.a.sasl.token.mechanism",
+        "spark.x.sasl.jaas.config",
+    ],
+)
+def test_secrets_are_no_arguments_of_the_jvm(name: str) -> None:
+    conf = {"spark.master": "yarn", "spark.authenticate": "true", name: "planted"}
+    assert session.launch_conf(conf) == {"spark.master": "yarn", "spark.authenticate": "true"}
