@@ -19,6 +19,7 @@ COPY handlers/ handlers/
 COPY streaming/ streaming/
 COPY daemon/ daemon/
 COPY tideline/ tideline/
+COPY docs/ docs/
 RUN /opt/backend/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
  && /opt/tideline/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
  && /opt/tideline/bin/pip uninstall --yes --quiet pip setuptools

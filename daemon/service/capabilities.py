@@ -42,6 +42,9 @@ CAPABILITIES: Final[Sequence[Capability]] = (
 SHARED_COMMANDS: Final = (
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
     Command("dlq", "daemon.kafka.commands", "List, show and replay dead letters."),
+    Command(
+        "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message names."
+    ),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
     Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
