@@ -22,7 +22,7 @@ from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.status.loads import LoadCounts
 from daemon.replica.status.points import PointTaker
 from daemon.replica.status.policy_sections import OpenPolicy
-from daemon.sources.connections import measured_metastore, topic_reader
+from daemon.sources.connections import topic_reader
 from daemon.status.reporter import ProjectionPart
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
+    from daemon.replica.shared import SharedResources
     from daemon.replica.status.policy_sections import PolicySection
-    from daemon.sources.connections import CallMetrics
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
     from handlers.replication.observer import Observer
@@ -66,12 +66,16 @@ class ReplicaPart:
 
 
 def build_replica(
-    runtime: Runtime, name: str, metrics: ReplicaMetrics, bootstraps: BootstrapTurns
+    runtime: Runtime,
+    name: str,
+    metrics: ReplicaMetrics,
+    bootstraps: BootstrapTurns,
+    shared: SharedResources,
 ) -> ReplicaPart:
     """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
     policy = runtime.config.policy(name)
     projection = projection_name(name)
-    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls, bootstraps))
+    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, shared, bootstraps))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -131,7 +135,7 @@ def build_projection(
     config: Config,
     name: str,
     observer: Observer,
-    calls: CallMetrics,
+    shared: SharedResources,
     pulse: Pulse,
     bootstrap: BootstrapOptions | None = None,
     job_changed: Callable[[JobStatus], None] = ignore_job,
@@ -145,8 +149,8 @@ def build_projection(
     beat = pulse.beat
     settings = config.policy(name)
     policy = handler_policy(config, name)
-    source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
-    target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
+    source = shared.metastores.source(settings.source, beat)
+    target = shared.metastores.target(settings.target, beat)
     file_systems = open_file_systems(config.files.all_options(), named_directories(policy))
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     jobs = build_jobs(config, name, file_systems, job_changed)
@@ -195,7 +199,7 @@ class _Replica:
         config: Config,
         name: str,
         metrics: ReplicaMetrics,
-        calls: CallMetrics,
+        shared: SharedResources,
         bootstraps: BootstrapTurns,
     ) -> None:
         observer = PolicyObserver(metrics, projection_name(name))
@@ -208,7 +212,7 @@ class _Replica:
             config,
             name,
             observer,
-            calls,
+            shared,
             self._pulse,
             bootstrap_options(config, name, self._pulse, turn=lambda: bootstraps.take(name, self._pulse)),
         )

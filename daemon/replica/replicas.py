@@ -8,7 +8,6 @@ some seconds after its creation; its bootstrap then loads what was written meanw
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,8 +20,8 @@ from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
+from daemon.replica.shared import SharedResources
 from daemon.replica.verification.sampler import build_sampler
-from daemon.sources.connections import measured_metastore
 from state.errors import ConfigError
 
 
@@ -48,6 +47,7 @@ class Replicas:
     def __init__(self, runtime: Runtime, metrics: ReplicaMetrics) -> None:
         self._runtime = runtime
         self._metrics = metrics
+        self.shared = SharedResources.of(runtime.config, runtime.calls)
         self._bootstraps = BootstrapTurns(BOOTSTRAP.of(runtime.config).policies_at_once)
         self._targets: dict[tuple[str, str], str] = {}
         # Replaced as a whole, because HTTP threads iterate over them.
@@ -71,13 +71,13 @@ class Replicas:
                 value=policy.replica_database,
             )
         projections = {replica.part.name for replica in self.all}
-        replica = build_replica(self._runtime, name, self._metrics, self._bootstraps)
+        replica = build_replica(self._runtime, name, self._metrics, self._bootstraps, self.shared)
         if replica.part.name in projections:
             return
         start(replica.job)
         self.all = (*self.all, replica)
         if policy.verification.tables_per_hour_share:
-            job, status = build_sampler(self._runtime, name)
+            job, status = build_sampler(self._runtime, name, self.shared)
             start(job)
             self.samplers = (*self.samplers, status)
 
@@ -119,19 +119,24 @@ def discovery_job(runtime: Runtime, pattern: str, replicas: Replicas) -> Job:
     ``pattern`` and adds their replicas while the daemon runs.
     """
     start = partial(replicas.add, start=runtime.start_job)
-    return Job(f"databases:{pattern}", partial(_run, runtime, pattern, start))
+    return Job(f"databases:{pattern}", partial(_run, runtime.config, pattern, replicas.shared, start))
 
 
-def _run(runtime: Runtime, pattern: str, start: Callable[[str], None], heartbeat: Heartbeat) -> None:
-    settings = runtime.config.policy_patterns[pattern]
-    addresses = runtime.config.sources[settings.source].metastore
-    discovery = DatabaseDiscovery(runtime.config, pattern, start)
-    with closing(measured_metastore(runtime.calls, settings.source, heartbeat.beat)(addresses)) as source:
-        while not heartbeat.stopping.is_set():
-            discovery.look(source)
-            heartbeat.following()
-            heartbeat.progress()
-            wait(heartbeat, settings.discover_s)
+def _run(
+    config: Config,
+    pattern: str,
+    shared: SharedResources,
+    start: Callable[[str], None],
+    heartbeat: Heartbeat,
+) -> None:
+    settings = config.policy_patterns[pattern]
+    discovery = DatabaseDiscovery(config, pattern, start)
+    source = shared.metastores.source(settings.source, heartbeat.beat)
+    while not heartbeat.stopping.is_set():
+        discovery.look(source)
+        heartbeat.following()
+        heartbeat.progress()
+        wait(heartbeat, settings.discover_s)
 
 
 class DatabaseDiscovery:

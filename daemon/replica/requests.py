@@ -83,6 +83,7 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
     from daemon.process.heartbeat import Pulse
     from daemon.replica.load_resources import read_range
     from daemon.replica.loop import build_projection, catch_up_reader
+    from daemon.replica.shared import SharedResources
     from daemon.sources.connections import CallMetrics
     from handlers.replication.observer import SilentObserver
 
@@ -95,8 +96,8 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
             "file was lost, run 'tideline run': "
             "the daemon continues from the target's own position.",
         )
-    calls = CallMetrics(CollectorRegistry(auto_describe=False))
-    projection, _ = build_projection(config, policy, SilentObserver(), calls, Pulse())
+    shared = SharedResources.of(config, CallMetrics(CollectorRegistry(auto_describe=False)))
+    projection, _ = build_projection(config, policy, SilentObserver(), shared, Pulse())
     try:
         if request.get("do") not in {"plan-promotion", "promote"}:  # after an outage, the source may be gone
             projection.open()
@@ -104,3 +105,4 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
         return PolicyRequests(projection, read).do(request)
     finally:
         projection.close()
+        shared.close()

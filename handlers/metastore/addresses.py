@@ -26,6 +26,8 @@ TLS_SCHEME: Final = "thrift+tls"
 DEFAULT_PORT: Final = 9083
 REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
 """The largest answer that a client reads into memory."""
+CONNECTIONS_MAX: Final = 32
+"""So many connections a pool has at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The metastore client: the calls of all topic modules on one connection."""
+"""The metastore client: the calls of all topic modules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
 from handlers.metastore.addresses import REPLY_BYTES_MAX
+from handlers.metastore.connection_pool import CONNECT_TIMEOUT_S
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.objects.constraints import ConstraintCalls
 from handlers.metastore.objects.databases import DatabaseCalls
@@ -19,6 +20,8 @@ from handlers.metastore.session import SessionOptions, allow
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from handlers.metastore.connection_pool import ConnectionPool
+
 
 class Metastore(
     NotificationCalls,
@@ -29,24 +32,25 @@ class Metastore(
     StatisticsCalls,
     ConstraintCalls,
 ):
-    """A client of one metastore service, given as one address or as several that share a database.
+    """A client of one metastore service, given as one address, as several that share a database, or as the
+    pool of its connections.
 
-    Connects at the first call. Not thread-safe: every thread needs its own ``clone``. Names of databases and
-    tables are sent unchanged; the metastore stores them in lower case.
+    Connects at the first call. Given addresses, it has one connection, and every thread needs its own
+    ``clone``. Given a pool, it is thread-safe, and holds a connection only during a call, as its clones do.
+    Names of databases and tables are sent unchanged; the metastore stores them in lower case.
     """
 
     def __init__(
         self,
-        uris: str | Sequence[str],
+        service: str | Sequence[str] | ConnectionPool,
         *,
-        connect_timeout_s: float = 10,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
         timeout_s: float = 60,
         user: str | None = None,
         identifier: str = "tideline",
         reply_bytes_max: int = REPLY_BYTES_MAX,
         guard: Callable[[], None] = allow,
     ) -> None:
-        addresses = uris.split(",") if isinstance(uris, str) else uris
         options = SessionOptions(
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
@@ -54,10 +58,12 @@ class Metastore(
             identifier=identifier,
             reply_bytes_max=reply_bytes_max,
         )
-        super().__init__(addresses, options, guard)
+        if isinstance(service, str):
+            service = service.split(",")
+        super().__init__(service, options, guard)
 
     def clone(self, *, guard: Callable[[], None] | None = None) -> Self:
-        """Return a client with its own connection to the same metastore,
-        with the same guard or another one.
+        """Return a client of the same metastore, with the same guard or another one. It has a connection of
+        its own, or shares the pool.
         """
-        return type(self)(self._uris, **asdict(self.options), guard=guard or self.guard)
+        return type(self)(self._service, **asdict(self.options), guard=guard or self.guard)

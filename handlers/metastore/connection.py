@@ -164,6 +164,11 @@ class Connection:
         """Whether the server still holds the connection, as far as is known without a call."""
         return bool(self._socket.isOpen())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether this side has closed the connection."""
+        return self._socket.handle is None
+
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""
         self._socket.close()

@@ -1,10 +1,9 @@
-"""Making calls: a list of addresses, reconnection,
-repetition of calls that may be repeated, and typed errors.
+"""Making calls: reconnection, repetition of calls that may be repeated, and typed errors.
 
 Rules (DESIGN.md of this package gives the reasons):
 
-* The connection is made at the first call. Addresses are tried in order, starting with the last one that
-  worked.
+* A call takes a connection of the pool (``connection_pool``). Addresses are tried in order, starting with the
+  last one that worked.
 * If the connection breaks before the request was sent completely, any call is sent to the next address.
 * If it breaks later, a call that only reads is repeated; a call that changes something raises AmbiguousCall.
 * All attempts of one call share one deadline.
@@ -15,23 +14,29 @@ Rules (DESIGN.md of this package gives the reasons):
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from thrift.Thrift import TException
 
 from handlers.failures import Backoff
-from handlers.metastore.addresses import REPLY_BYTES_MAX, Address
+from handlers.metastore.addresses import REPLY_BYTES_MAX
 from handlers.metastore.calls import DECLARED, V4_0, AnyCall, HiveVersion
-from handlers.metastore.connection import BrokenConnectionError, Connection
+from handlers.metastore.connection import BrokenConnectionError
+from handlers.metastore.connection_pool import CONNECT_TIMEOUT_S, ConnectionPool
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
 from handlers.structs.exceptions import HiveException
-from state.errors import AmbiguousCall, ConfigError, LoginFailed, MetastoreUnavailable, Unsupported
+from state.errors import AmbiguousCall, LoginFailed, MetastoreUnavailable, Unsupported
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from handlers.metastore.addresses import Address
+    from handlers.metastore.connection import Connection
 
 
 R = TypeVar("R")
@@ -41,6 +46,9 @@ CATALOG: Final = "hive"
 
 _ATTEMPTS_MAX: Final = 3
 _BACKOFF: Final = Backoff(0.01, 2.0)
+GUARDED_S: Final = 0.5
+"""A call that changes something is sent at most so long after its guard allowed it, and is otherwise guarded
+again: it may have waited for a connection."""
 
 CAPABILITIES: Final = (
     "EXTWRITE",
@@ -69,7 +77,7 @@ def allow() -> None:
 class SessionOptions:
     """Timeouts, the user to act as (None: the server's own), the client's name, and the limit on answers."""
 
-    connect_timeout_s: float = 10
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
     timeout_s: float = 60
     user: str | None = None
     identifier: str = "tideline"
@@ -77,27 +85,52 @@ class SessionOptions:
 
 
 class Session:
-    """One connection at a time to one of several metastores that share a database. Not thread-safe."""
+    """Calls of one metastore service, each on a connection of the pool."""
 
     def __init__(
-        self, uris: Sequence[str], options: SessionOptions, guard: Callable[[], None] = allow
+        self,
+        service: Sequence[str] | ConnectionPool,
+        options: SessionOptions,
+        guard: Callable[[], None] = allow,
     ) -> None:
-        """``guard`` is called before a call that changes something is sent; its error prevents the call."""
-        if not uris:
-            raise ConfigError("at least one metastore address is required")
+        """``service`` is the metastore's addresses, for one connection of the session's own, or a pool, whose
+        options of connections count.
+
+        ``guard`` is called before a call that changes something is sent; its error prevents the call.
+        """
         self.options = options
-        self._uris = tuple(uris)
-        self.addresses = [Address.parse(uri) for uri in uris]
-        self._connection: Connection | None = None
+        self._service = service if isinstance(service, ConnectionPool) else tuple(service)
+        self._pool = (
+            service
+            if isinstance(service, ConnectionPool)
+            else ConnectionPool(
+                service,
+                connect_timeout_s=options.connect_timeout_s,
+                user=options.user,
+                reply_bytes_max=options.reply_bytes_max,
+                connections_max=1,
+                idle_s=inf,
+            )
+        )
         self.guard: Final = guard
+
+    @property
+    def addresses(self) -> Sequence[Address]:
+        """The addresses, in the order in which they are tried."""
+        return self._pool.addresses
 
     @property
     def hive_version(self) -> HiveVersion:
         """The Hive version of the current server; connects if there is no connection yet."""
-        if self._connection is not None:
-            return self._connection.hive_version
+        known = self._pool.hive_version
+        if known is not None:
+            return known
         deadline = time.monotonic() + self.options.timeout_s
-        return _repeat(lambda: self._connected(deadline).hive_version, deadline)
+        return _repeat(lambda: self._ask_hive_version(deadline), deadline)
+
+    def _ask_hive_version(self, deadline: float) -> HiveVersion:
+        with self._lent(deadline) as connection:
+            return connection.hive_version
 
     def supports(self, call: str) -> bool:
         """Whether the current server has ``call``;
@@ -106,10 +139,9 @@ class Session:
         return DECLARED[call].exists_in(self.hive_version)
 
     def close(self) -> None:
-        """Close the connection; a later call connects again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the session's own connection; a later call connects again. A shared pool stays open."""
+        if self._service is not self._pool:
+            self._pool.close_idle()
 
     def __enter__(self) -> Self:
         return self
@@ -143,20 +175,38 @@ class Session:
             return _repeat(lambda: self._attempt(call, arguments, deadline), deadline)
 
     def _attempt(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
-        connection = self._connected(deadline)
-        if not call.exists_in(connection.hive_version):
-            raise self._unsupported(call.name, connection)
-        if call.changes:
-            self.guard()
+        with self._lent(deadline, self.guard if call.changes else allow) as connection:
+            if not call.exists_in(connection.hive_version):
+                raise self._unsupported(call.name, connection)
+            try:
+                return connection.perform(call, arguments, deadline)
+            except BrokenConnectionError as broken:
+                self._pool.report_broken(connection)
+                raise _unanswered(call, connection.address, broken) from broken
+            except (HiveException, TException) as answer:
+                if is_server_fault(answer):
+                    connection.close()
+                raise to_tideline_error(answer, call.name, connection.address) from answer
+
+    @contextmanager
+    def _lent(self, deadline: float, guard: Callable[[], None] = allow) -> Iterator[Connection]:
+        """Take a connection for the block, at most ``GUARDED_S`` after ``guard`` was called.
+
+        Guards make calls themselves. Called while a connection is held, they could wait for one of the same
+        pool that no one gives back.
+        """
+        connection = self._pool.take(deadline)
+        while guard is not allow:
+            self._pool.give(connection)
+            guard()
+            guarded_s = time.monotonic()
+            connection = self._pool.take(deadline, first=True)
+            if time.monotonic() - guarded_s < GUARDED_S:
+                break
         try:
-            return connection.perform(call, arguments, deadline)
-        except BrokenConnectionError as broken:
-            self._leave(connection)
-            raise _unanswered(call, connection.address, broken) from broken
-        except (HiveException, TException) as answer:
-            if is_server_fault(answer):
-                self.close()
-            raise to_tideline_error(answer, call.name, connection.address) from answer
+            yield connection
+        finally:
+            self._pool.give(connection)
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
@@ -165,43 +215,6 @@ class Session:
             hive_version=str(connection.hive_version),
             address=str(connection.address),
         )
-
-    def _connected(self, deadline: float) -> Connection:
-        """Return the open connection, or a new one to the first address that answers."""
-        if self._connection is not None and self._connection.is_open():
-            return self._connection
-        self.close()
-        reasons, refusal = {}, None
-        for address in tuple(self.addresses):
-            until = min(deadline, time.monotonic() + self.options.connect_timeout_s)
-            try:
-                self._connection = self._connect(address, until)
-            except BrokenConnectionError as broken:
-                reasons[str(address)] = str(broken)
-                self._move_back(address)
-            except LoginFailed as failed:
-                reasons[str(address)] = failed.message
-                refusal = refusal or failed
-                self._move_back(address)
-            else:
-                return self._connection
-        if refusal is not None:
-            raise refusal
-        raise MetastoreUnavailable("none of the metastore's addresses can be reached", addresses=reasons)
-
-    def _connect(self, address: Address, until: float) -> Connection:
-        return Connection.connect(
-            address, user=self.options.user, reply_bytes_max=self.options.reply_bytes_max, deadline=until
-        )
-
-    def _leave(self, connection: Connection) -> None:
-        self.close()
-        self._move_back(connection.address)
-
-    def _move_back(self, address: Address) -> None:
-        """Try ``address`` last from now on."""
-        self.addresses.remove(address)
-        self.addresses.append(address)
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:

@@ -21,7 +21,13 @@ from daemon.config.fields import (
     Topic,
 )
 from daemon.config.section import Section, refused, setting
-from handlers.metastore.addresses import REPLY_BYTES_MAX, KerberosLogin, PasswordLogin, Protection
+from handlers.metastore.addresses import (
+    CONNECTIONS_MAX,
+    REPLY_BYTES_MAX,
+    KerberosLogin,
+    PasswordLogin,
+    Protection,
+)
 
 
 if TYPE_CHECKING:
@@ -175,6 +181,13 @@ class SourceConfig(Section):
     auth: AuthConfig | None = Field(
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
+    connections_max: int = Field(
+        default=CONNECTIONS_MAX,
+        ge=2,
+        le=1024,
+        description="Connections to the metastore that all policies of the daemon together use at a time. A "
+        "call waits for one at most until its deadline.",
+    )
     topic: Topic = Field(
         description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and "
         "'-' are allowed."
@@ -215,6 +228,13 @@ class TargetConfig(Section):
     )
     auth: AuthConfig | None = Field(
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
+    )
+    connections_max: int = Field(
+        default=CONNECTIONS_MAX,
+        ge=2,
+        le=1024,
+        description="Connections to the metastore that all policies of the daemon together use at a time. A "
+        "call waits for one at most until its deadline.",
     )
     compactions_every_s: float = Field(
         default=60,

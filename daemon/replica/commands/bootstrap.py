@@ -23,6 +23,7 @@ from daemon.replica.policies import (
     require_policy,
 )
 from daemon.replica.requests import cross_gap
+from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
@@ -175,10 +176,9 @@ def _load_tables(
     """Open the policy's projection, which loads the tables that wait."""
     pulse = Pulse()
     options = bootstrap_options(config, name, pulse, progress=progress)
-    projection, _ = build_projection(
-        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), pulse, options, job_changed
-    )
-    with closing(projection):
+    shared = SharedResources.of(config, CallMetrics(CollectorRegistry()))
+    projection, _ = build_projection(config, name, SilentObserver(), shared, pulse, options, job_changed)
+    with closing(shared), closing(projection):
         projection.open()
 
 

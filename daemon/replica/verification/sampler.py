@@ -1,6 +1,6 @@
 """The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
 
-It has a thread and connections of its own, and only reads, so it never delays replay. Tables are verified in
+It has a thread of its own, and only reads, so it never delays replay. Tables are verified in
 rounds, each in a new random order; a restart therefore neglects none of them systematically. A difference
 stays in the status until a later verification finds the table equal.
 """
@@ -21,7 +21,6 @@ from daemon.process.supervisor import Job
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, DifferingTable, SamplerStatus
-from daemon.sources.connections import measured_metastore
 from handlers.replication.verification.findings import Outcome
 
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.process.heartbeat import Heartbeat
+    from daemon.replica.shared import SharedResources
     from handlers.replication.verification.findings import TableResult
     from handlers.replication.verification.verifier import Verifier
 
@@ -39,9 +39,11 @@ log = structlog.get_logger(__name__)
 _HOUR_S: Final = 3600.0
 
 
-def build_sampler(runtime: Runtime, policy: str) -> tuple[Job, Callable[[], SamplerStatus]]:
+def build_sampler(
+    runtime: Runtime, policy: str, shared: SharedResources
+) -> tuple[Job, Callable[[], SamplerStatus]]:
     """Return the loop of a policy's sampler, and its status. Opens nothing yet."""
-    sampler = Sampler(runtime, policy)
+    sampler = Sampler(runtime, policy, shared)
     return Job(f"verification:{policy}", sampler.run), sampler.status
 
 
@@ -130,8 +132,9 @@ class Ledger:
 class Sampler:
     """The sampler of one policy."""
 
-    def __init__(self, runtime: Runtime, policy: str) -> None:
+    def __init__(self, runtime: Runtime, policy: str, shared: SharedResources) -> None:
         self._runtime = runtime
+        self._shared = shared
         self._policy = policy
         self._settings = runtime.config.policy(policy)
         sampling = self._settings.verification
@@ -159,14 +162,9 @@ class Sampler:
                 wait(heartbeat, self._schedule.pause_s(len(names)))
 
     def _open(self, stack: ExitStack, heartbeat: Heartbeat, pulse: Pulse) -> Verifier:
-        config, calls = self._runtime.config, self._runtime.calls
-        source, target = (
-            stack.enter_context(measured_metastore(calls, name, pulse.beat)(addresses))
-            for name, addresses in (
-                (self._settings.source, config.sources[self._settings.source].metastore),
-                (self._settings.target, config.targets[self._settings.target].metastore),
-            )
-        )
+        config, metastores = self._runtime.config, self._shared.metastores
+        source = metastores.source(self._settings.source, pulse.beat)
+        target = metastores.target(self._settings.target, pulse.beat)
         following = ReplicaFollowing(
             target,
             self._settings.replica_database,

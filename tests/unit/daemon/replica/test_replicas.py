@@ -16,6 +16,7 @@ from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.replicas import DatabaseDiscovery, Replicas, known_policies
+from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from handlers.replication.observer import SilentObserver
 from state.errors import ConfigError, MetastoreUnavailable
@@ -154,7 +155,8 @@ def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_
 def build(config: Config) -> tuple[ReplicationProjection, CopyPool]:
     name = "all.sales_eu"
     observer = SilentObserver()
-    return build_projection(config, name, observer, CallMetrics(CollectorRegistry()), Pulse())
+    shared = SharedResources.of(config, CallMetrics(CollectorRegistry()))
+    return build_projection(config, name, observer, shared, Pulse())
 
 
 def test_the_replica_of_a_found_database_is_built_with_the_settings_of_its_pattern(tmp_path: Path) -> None:
