@@ -123,6 +123,8 @@ class Event:
     catalog: str | None = None
     db: str | None = None
     table: str | None = None
+    unpacked_bytes: int = field(default=0, compare=False, repr=False)
+    """Length of the decompressed message, which can be a thousand times that of the record."""
 
     def forget_values(self) -> None:
         """Forget the decoded objects of an event that may contain many.

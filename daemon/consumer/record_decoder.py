@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
@@ -15,6 +17,12 @@ if TYPE_CHECKING:
     from daemon.kafka.broker import TopicRecord
     from handlers.events import Event
     from state.errors import BadInput
+
+
+_LARGE_BYTES: Final = 32 * 1024
+_large: Final = threading.Lock()
+"""Held while a large record is decoded, so that the threads of the process do not need the memory of several
+at once."""
 
 
 class RecordDecoder:
@@ -36,13 +44,14 @@ class RecordDecoder:
         if self.offsets_are_ids and record.offset is not None:
             arrival = Arrival(record.offset + 1, record.time_s)
         try:
-            return decode(
-                record.value,
-                record.headers,
-                format=self._settings.format,
-                limits=self._settings.limits,
-                arrival=arrival,
-            )
+            with _large if record.size_bytes > _LARGE_BYTES else nullcontext():
+                return decode(
+                    record.value,
+                    record.headers,
+                    format=self._settings.format,
+                    limits=self._settings.limits,
+                    arrival=arrival,
+                )
         except MalformedEvent as error:
             if arrival is not None:
                 return Undecodable(event_id=arrival.event_id, time_s=arrival.time_s, kind="", error=error)

@@ -163,7 +163,7 @@ class TopicReader:
             and (record := self._next()) is not None
         ):
             event = self._decoder.decode(record)
-            size_bytes += record.size_bytes
+            size_bytes += record.size_bytes + (0 if event is None else event.unpacked_bytes)
             if (
                 isinstance(event, Undecodable)
                 and event.db is None

@@ -61,6 +61,7 @@ class EventHeader(NamedTuple):
     catalog: str | None = None
     db: str | None = None
     table: str | None = None
+    unpacked_bytes: int = 0
 
     def fields(self) -> dict[str, Any]:
         """Return the keyword arguments of an event."""

@@ -4,8 +4,9 @@ from the text that the metastore stored to a JSON object, and back to strict JSO
 The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the
 default of Hive 4), see ``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters
 raw inside strings, which strict readers refuse. Reading therefore tries a fast strict parser first, and a
-lenient one if that fails. Every object that is returned can be written as strict JSON again; what cannot be
-written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting) is malformed.
+lenient one if that fails and the text is not long. Every object that is returned can be written as strict
+JSON again; what cannot be written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting)
+is malformed.
 
 Of duplicate keys the last one counts, as in the metastore's own reader. The fast parser turns an integer
 beyond 64 bits into a float; ``fields`` refuses it, because an id is never a float.
@@ -13,7 +14,8 @@ beyond 64 bits into a float; ``fields`` refuses it, because an id is never a flo
 Anyone who may write to the topic must not be able to exhaust memory or stop the daemon. ``Limits`` bound the
 content of a record. The defaults are several times what large installations have been seen to need, so that
 only hostile or broken input meets them. Exceeding a limit raises LimitExceeded, which names the value, the
-limit and the remedy.
+limit and the remedy. The number of values is limited before a text is parsed
+(``handlers.structs.json_limits``).
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from handlers.structs.json_limits import check_size
 from state.errors import LimitExceeded, MalformedEvent
 
 
 JsonObject = dict[str, Any]
 
+LENIENT_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Longest text for the lenient parser, which needs several times as much memory as the strict one."""
 _GZIP_FORMATS: Final = frozenset({"gzip(json-2.0)", "gzip"})
 _PLAIN_FORMATS: Final = frozenset({"json-0.2", "json-2.0", "json"})
 _GZIP_IN_BASE64: Final = "H4sI"
@@ -72,17 +77,22 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Return the message's JSON object.
+    """Return the message's JSON object; raise what ``unpack_text`` and ``read_object`` raise."""
+    return read_object(unpack_text(text, message_format, limits), limits.json_depth)
+
+
+def unpack_text(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return the message's JSON text.
 
     ``message_format`` is NotificationEvent.messageFormat, compared without case; if it is absent, the text
     decides. Raises MalformedEvent and LimitExceeded.
     """
     form = (message_format or "").lower()
     if form in _GZIP_FORMATS or (not form and text.startswith(_GZIP_IN_BASE64)):
-        return read_object(_decompress(text, limits), limits.json_depth)
+        return _decompress(text, limits)
     if form and form not in _PLAIN_FORMATS:
         raise MalformedEvent("the message has an unknown format", message_format=form[:100])
-    return read_object(_encode(text, limits), limits.json_depth)
+    return _encode(text, limits)
 
 
 def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> JsonObject:
@@ -91,9 +101,12 @@ def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> Json
     ``depth_max`` counts the levels of objects and lists, including the outermost. Raises MalformedEvent and
     LimitExceeded.
     """
+    check_size(text)
     try:
         value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
+        if len(text) > LENIENT_BYTES_MAX:
+            raise MalformedEvent("the text is not JSON", reason=str(error)[:200]) from error
         value = _read_leniently(text)
     if type(value) is not dict:
         raise MalformedEvent("the JSON text is not an object", found=type(value).__name__)

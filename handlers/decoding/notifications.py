@@ -28,7 +28,7 @@ from handlers.decoding.header import (
     read_header,
     read_position,
 )
-from handlers.decoding.messages import unpack
+from handlers.decoding.messages import read_object, unpack_text
 from handlers.decoding.write_events import build_files_written
 from handlers.events import Event, EventsLost, Unhandled
 from state.errors import BadInput, LimitExceeded, MalformedEvent
@@ -77,10 +77,10 @@ def decode_notification(envelope: JsonObject, limits: Limits, arrival: Arrival |
         check_header(envelope, limits)
         if not needs_message(header.kind):
             return build_unhandled(header)
-        message = _message(envelope, limits)
+        message, unpacked_bytes = _message(envelope, limits)
     except BadInput as error:
         return header.to_undecodable(error)
-    return build_event(header, message, limits)
+    return build_event(header._replace(unpacked_bytes=unpacked_bytes), message, limits)
 
 
 def _notification_position(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> RecordPosition:
@@ -92,13 +92,16 @@ def _notification_position(envelope: JsonObject, limits: Limits, arrival: Arriva
     return RecordPosition(arrival.event_id, 0, 1)
 
 
-def _message(envelope: JsonObject, limits: Limits) -> JsonObject:
-    """Return the message, which some publishers embed as an object instead of text."""
+def _message(envelope: JsonObject, limits: Limits) -> tuple[JsonObject, int]:
+    """Return the message, which some publishers embed as an object instead of text,
+    and the length of its text if it was packed.
+    """
     message = envelope.get("message")
     if type(message) is dict:
-        return message
+        return message, 0
     fields = Fields(envelope, limits)
-    return unpack(fields.required_text("message"), fields.text("messageFormat"), limits)
+    text = unpack_text(fields.required_text("message"), fields.text("messageFormat"), limits)
+    return read_object(text, limits.json_depth), len(text)
 
 
 def _missing_message(envelope: JsonObject) -> BadInput:

@@ -3,8 +3,11 @@ as a gap."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -72,6 +75,20 @@ def test_a_batch_ends_with_the_event_that_reaches_the_configured_length(reader_o
     assert [event.event_id for event in batch.events] == [1, 2, 3]
     assert not batch.caught_up
     assert ids(reader) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_batch_counts_the_length_of_decompressed_messages(reader_of: ReaderOf) -> None:
+    packed = base64.b64encode(gzip.compress(b'{"db":"x","padding":"' + b"x" * 100_000 + b'"}')).decode()
+    names = {"eventTime": 1, "eventType": "CREATE_DATABASE", "dbName": "x"}
+    values = [
+        orjson.dumps(
+            names | {"eventId": event_id, "part": 0, "parts": 1, "messageFormat": "gzip", "message": packed}
+        )
+        for event_id in range(1, 10)
+    ]
+    reader = reader_of(ListedTopic(values), batch_bytes=250_000, format="hms")
+    reader.seek(Position(0))
+    assert [len(reader.read(0).events) for _ in range(3)] == [3, 3, 3]
 
 
 def test_events_read_from_the_log_are_bounded_by_their_length_too(reader_of: ReaderOf) -> None:
