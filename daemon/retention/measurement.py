@@ -106,7 +106,8 @@ def measure(
     oldest = _first_event(calls, 0)
     oldest_id, oldest_time_s = (None, None) if oldest is None else (oldest.eventId, float(oldest.eventTime))
     has_cm = _setting(calls, _CM_ENABLED).lower() == "true"
-    ttl_s = parse_duration(_setting(calls, _LOG_TTL_WITH_CM if has_cm else _LOG_TTL), "s")
+    ttl = _setting(calls, _LOG_TTL_WITH_CM) if has_cm else ""  # Hive 4
+    ttl_s = parse_duration(ttl or _setting(calls, _LOG_TTL), "s")
     files_s = parse_duration(_setting(calls, _CM_RETAIN), "h") if has_cm else None
     times: dict[int, float] = {}
     for reader in readers:

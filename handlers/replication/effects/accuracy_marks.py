@@ -24,6 +24,10 @@ An insert into several partitions, of which one has outdated statistics, may rem
 without an event. That is an error of Hive 4.2: it matches names with partitions in another order
 (``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, its partitions are compared with
 the source.
+
+Before Hive 4, the marks of transactional tables come without a write id, and their readers ignore them
+(``StatsOptimizer``): some statements change rows and leave the mark (reference: hive-3.1-source.md §4). Hive
+4 would take such a mark for true. So these tables have none on the target.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from handlers.metastore.calls import V4_0
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target.objects import (
     ACCURATE,
@@ -48,9 +53,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from handlers.events import TableAltered
+    from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.replication.tables.table_entries import UncheckedMarks
     from handlers.structs.objects import Partition, Table
+
+
+def remove_unreliable(items: Iterable[Table | Partition], owner: Table, source: Metastore) -> None:
+    """Remove the marks of objects of ``owner`` if its source does not say which write they belong to."""
+    if is_transactional(owner) and source.hive_version < V4_0:
+        for item in items:
+            if (item.writeId or 0) < 1:
+                _remove_mark(item)
 
 
 def keep_table_mark(table: Table, name: str, write_id: int | None, context: Context) -> None:
@@ -59,6 +73,7 @@ def keep_table_mark(table: Table, name: str, write_id: int | None, context: Cont
 
     Raises NotFound if the target has no such table.
     """
+    remove_unreliable([table], table, context.source)
     if _has_mark(table) and is_transactional(table) and not _is_written(name, write_id, context):
         present = context.target.get_table(context.policy.target_db, name)
         _settle_mark(table, present, is_late=_is_late(name, write_id, context))
@@ -77,6 +92,7 @@ def keep_partition_marks(
     ``names`` are the present names of the partitions, in the same order. A partition that does not exist
     keeps the mark that it was given.
     """
+    remove_unreliable(partitions, owner, context.source)
     table = (owner.tableName or "").lower()
     marked = {name: each for name, each in zip(names, partitions, strict=True) if _has_mark(each)}
     if not marked or not is_transactional(owner) or _is_written(table, write_id, context):

@@ -11,9 +11,8 @@ These changes are:
 * CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
 * SET LOCATION, and the conversion of a plain table into a transactional one. Hive 4 refuses both in a
   database that is marked as replicated; Hive 3.1 does not;
-* TRUNCATE by Hive 3.1, which has no write id and removes the files at once (hive-3.1-source.md §2). The same
-  call on the target would also remove files that were copied early for later writes, and Hive 4 refuses it
-  after that.
+* TRUNCATE by Hive 3.1, which has no write id, if the same call on the target might remove rows of later
+  writes (``effects.files.truncation``).
 
 EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
 
@@ -39,6 +38,7 @@ from handlers.events import PartitionsAdded, PartitionsAltered, TableAltered, Ta
 from handlers.files.listing import has_files_of_ended_writes
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.effects.files.truncation import find_bare_write_id
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
 from state.errors import NotFound
@@ -62,20 +62,24 @@ def needs_load(event: Event, context: Context) -> bool:
         case TableCreated():
             return _is_created_over_files(event, context)
         case TableAltered():
-            return _is_bare_truncation(event, event.after.value) or _shows_other_files(event)
+            return _is_unrepeatable_truncation(event, event.after.value, context) or _shows_other_files(event)
         case PartitionsAdded():
             return _is_of_transactional(event.table, context) and _adds_filled_partition(event, context)
         case PartitionsAltered():
             return _is_of_transactional(event.table, context) and (
-                _is_bare_truncation(event, context.table_cache.table(event.table))
+                _is_unrepeatable_truncation(event, context.table_cache.table(event.table), context)
                 or _moves_partition(event, context)
             )
     return False
 
 
-def _is_bare_truncation(event: TableAltered | PartitionsAltered, table: Table) -> bool:
-    """Whether a transactional table is truncated without a write id."""
-    return bool(event.truncate) and is_transactional(table) and not event.write_id
+def _is_unrepeatable_truncation(
+    event: TableAltered | PartitionsAltered, table: Table, context: Context
+) -> bool:
+    """Whether a transactional table is truncated without a write id, and the target cannot repeat that."""
+    if not event.truncate or event.write_id or not is_transactional(table):
+        return False
+    return find_bare_write_id(event.table or "", context) is None
 
 
 def _is_of_transactional(table: str, context: Context) -> bool:

@@ -64,6 +64,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
         )
         for item, name in zip(event.partitions, names, strict=True)
     ]
+    accuracy_marks.remove_unreliable(partitions, owner, context.source)
     leftovers.clear_partitions(owner, names, context)
     context.target.add_partitions(
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
@@ -86,6 +87,7 @@ def add_one(partition: Partition, table: str, context: Context) -> None:
     policy = context.policy
     location = map_external_location(partition.sd.location, policy) if is_external(owner) else None
     added = to_target_partition(SchemaFiles(context).place(partition), policy, location)
+    accuracy_marks.remove_unreliable([added], owner, context.source)
     context.target.add_partitions(policy.target_db, table, [added], environment=KEEP_STATISTICS)
 
 

@@ -20,7 +20,7 @@ from handlers.replication.effects.files.plain_files import (
     record_copy,
 )
 from handlers.replication.policy.locations import list_row_directories, names_locations
-from handlers.replication.policy.replicability import is_view
+from handlers.replication.policy.replicability import is_view, require_write_ids
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
@@ -45,9 +45,11 @@ if TYPE_CHECKING:
 
 def create(event: TableCreated, context: Context) -> None:
     """Create the table, and copy the rows of a CREATE TABLE AS SELECT."""
+    require_write_ids(event.after.value, context.source.hive_version)
     source = SchemaFiles(context).place(event.after.copy())
     location = map_external_location(source.sd.location, context.policy) if is_external(source) else None
     target_table = to_target_table(source, context.policy, location)
+    accuracy_marks.remove_unreliable([target_table], target_table, context.source)
     target_table.writeId = None
     context.table_cache.forget(_name(target_table))
     try:

@@ -68,7 +68,7 @@ def detach_tables(
                     kept_locations[name] = table.sd.location or ""
     for name in names:
         if target.highest_write_id(policy.target_db, name):
-            _forget_write_ids(name, kept_locations.get(name), target, policy)
+            forget_write_ids(name, kept_locations.get(name), target, policy)
 
 
 def _require_unused(database: Database, policy: Policy) -> None:
@@ -96,10 +96,10 @@ def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, 
     return keeps
 
 
-def _forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
-    """Let Hive forget the write ids of a table that was dropped; its files at ``location`` stay.
+def forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
+    """Let Hive forget the write ids of a table that does not exist; its files at ``location`` stay.
 
-    After a crash the location is not known any more, and the files are removed.
+    If the location is not known, as after a crash, files in the directory of its name are removed.
     """
     aside = (
         None if location is None else str(parse_location(location).parent.child(f"tideline-detached-{name}"))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.files.paths import parse_location
+from handlers.metastore.calls import V3_1
 from handlers.replication.policy.locations import PATHS, PROVIDER, find_spark_path, list_row_directories
 from state.errors import UnsafePath, Unsupported
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handlers.files.paths import Location
+    from handlers.metastore.calls import HiveVersion
     from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Partition, SerDeInfo, StorageDescriptor, Table
 
@@ -227,6 +229,17 @@ def require_plain_files(partition: Partition) -> None:
             partition=partition.values,
             hint="Exclude the table from the policy, or drop the partition and run 'tideline release "
             "POLICY TABLE'.",
+        )
+
+
+def require_write_ids(table: Table, source_version: HiveVersion) -> None:
+    """Raise Unsupported if a table is transactional, and its source has no write ids (before Hive 3.1)."""
+    if source_version < V3_1 and (table.parameters or {}).get("transactional", "").lower() == "true":
+        raise Unsupported(
+            f"Hive {source_version} has no write ids: its transactional tables cannot be replicated",
+            table=f"{table.dbName}.{table.tableName}",
+            hint="Run a major compaction of the table, upgrade the source to Hive 3.1 or later, and run "
+            "'tideline release POLICY TABLE'; or exclude the table from the policy.",
         )
 
 

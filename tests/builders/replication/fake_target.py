@@ -15,6 +15,7 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.calls import V4_2
 from handlers.replication.context import Context
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.observer import SilentObserver
@@ -366,6 +367,9 @@ class FakeTarget:
         """Whether an event of the source's log concerns ``db`` and one of ``tables``."""
         found = self.logged.get(event_id, (None, None))
         return found[0] == db and (not tables or found[1] in tables)
+
+    hive_version = V4_2
+    """Of both sides."""
 
     def supports(self, _call: str) -> bool:
         return True

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from handlers.metastore.calls import V4_2
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from handlers.metastore.calls import HiveVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class RecordingMetastore:
 
     answers: dict[str, Any] = field(default_factory=dict)
     calls: list[Recorded] = field(default_factory=list)
+    hive_version: HiveVersion = V4_2
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):

@@ -120,28 +120,6 @@ def test_a_write_and_a_truncation_are_replayed(old: Hive3Source, target_sql: Ses
     old.assert_equal(old.replay(), target_sql, "t")
 
 
-def test_tables_that_were_truncated_without_a_write_id_are_loaded(
-    old: Hive3Source, target_sql: Session
-) -> None:
-    old.run(
-        f"create table {{db}}.empty (k int, v string) {ACID}",
-        f"create table {{db}}.t (k int, v string) {ACID}",
-        f"create table {{db}}.p (k int, v string) partitioned by (dt string) {ACID}",
-        "insert into {db}.t values (1, 'a')",
-        "insert into {db}.p partition (dt) values (1, 'a', 'a'), (2, 'b', 'b')",
-    )
-    replica = old.load()
-    SteppedLoads(replica).finish()
-    old.run(
-        "truncate table {db}.empty",
-        "truncate table {db}.t",
-        "truncate table {db}.p partition (dt = 'a')",
-    )
-    replica.follow()
-    SteppedLoads(replica).finish()
-    old.assert_equal(replica, target_sql, "empty", "t", "p")
-
-
 def test_a_table_that_becomes_transactional_is_replicated(old: Hive3Source, target_sql: Session) -> None:
     """Write ids begin at 10,000,001; the files from before are originals."""
     old.run(

@@ -7,8 +7,13 @@ transaction has ended, also those of another table there. If the transaction abo
 until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore
 stays.
 
-A transactional table that was truncated without a write id is loaded instead (``files_in_place``), unless its
-rows are not replicated: then there is nothing to truncate.
+TRUNCATE of Hive 3.1 has no write id, and removes the files at once, while it keeps all writers out
+(reference: hive-3.1-source.md §2). The target then removes the files of the same tables or partitions. Hive 4
+requires a write id for the statistics, so it gets the highest one that was allocated before the event. This
+is not done if the target may have rows of later writes, because the event is repeated by a policy that has
+lost its state, or if the table has no write id: it is loaded then (``files_in_place``). Files that were
+copied early for later writes do not exist: a truncation is a look-ahead barrier (``coming_events``). If the
+rows of the table are not replicated, there is nothing to truncate.
 
 The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not
 exist", ``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not
@@ -18,6 +23,7 @@ is repeated.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import accuracy_marks
@@ -27,7 +33,7 @@ from state.errors import InvalidRequest
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from handlers.replication.context import Context
 
@@ -35,6 +41,19 @@ if TYPE_CHECKING:
 KEEP_FILES: Final = {"truncateSkipDataDeletion": "true"}
 """Environment of a truncation that adds an empty base (``HMSHandler.truncateTableInternal``); a plain table
 would keep its rows."""
+
+
+def find_bare_write_id(table: str, context: Context) -> int | None:
+    """Return the write id for a truncation of a transactional table that has none;
+    None if the target may have rows of later writes, or the table has no write id.
+    """
+    load = context.tables.loads.get(table)
+    mark = context.tables.write_ids.high_water_mark(f"{context.policy.source_db}.{table}")
+    mark = max(mark, 0 if load is None else load.write_id)
+    (present,) = context.target.valid_write_ids([f"{context.policy.target_db}.{table}"])
+    later = present.high_water_mark - mark
+    invisible = sum(write_id > mark for write_id in (*present.open, *present.aborted))
+    return mark if mark and later <= invisible else None
 
 
 def truncate_table(name: str, write_id: int | None, context: Context) -> None:
@@ -50,24 +69,34 @@ def truncate_partitions(table: str, names: Sequence[str], write_id: int | None, 
 
 
 def _truncate(table: str, names: list[str] | None, write_id: int | None, context: Context) -> None:
+    environment = None if write_id is None else KEEP_FILES
     if write_id is None and is_transactional(context.table_cache.table(table)):
-        return
+        if not context.policy.copies_rows(table):
+            return
+        write_id = find_bare_write_id(table, context)
+    call = partial(_call, table, names, write_id, environment, context)
     try:
-        _call(table, names, write_id, context)
+        call()
     except InvalidRequest:
         if not _make_missing_directories(table, names, context):
             raise
-        _call(table, names, write_id, context)
+        call()
 
 
-def _call(table: str, names: list[str] | None, write_id: int | None, context: Context) -> None:
+def _call(
+    table: str,
+    names: list[str] | None,
+    write_id: int | None,
+    environment: Mapping[str, str] | None,
+    context: Context,
+) -> None:
     context.target.truncate_table(
         context.policy.target_db,
         table,
         partition_names=names,
         write_id=write_id,
         valid_write_ids=context.valid_up_to(table, write_id),
-        environment=None if write_id is None else KEEP_FILES,
+        environment=environment,
     )
 
 

@@ -21,6 +21,7 @@ from handlers.replication.loading.table.source_changes import (
     find_replacement,
 )
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
+from handlers.replication.policy.replicability import require_write_ids
 from handlers.replication.target.objects import is_external, is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
@@ -67,6 +68,7 @@ def take_snapshot(table: str, tools: LoadTools, progress: LoadProgress) -> Table
     if not is_transactional(definition) or not tools.policy.copies_rows(table):
         require_no_disruption(changes)
         return TableSnapshot(event_id, definition, None, changes)
+    require_write_ids(definition, source.hive_version)
     mark = source.highest_write_id(db, table)
     events = changes.read_new()
     _refuse(find_disruption(events))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.target.objects import (
@@ -58,6 +59,7 @@ class TargetPartitions:
 
     def __init__(self, table: str, tools: LoadTools) -> None:
         self._table = table
+        self._source = tools.source
         self._target = tools.target
         self._policy = tools.policy
         self._schemas = SchemaFiles(tools)
@@ -107,6 +109,7 @@ class TargetPartitions:
         location = map_partition_location(partition.sd.location, snapshot.table, name, owner, self._policy)
         to_target_partition(self._schemas.place(partition), self._policy, location)
         partition.parameters = dict(partition.parameters or {})
+        remove_unreliable([partition], owner, self._source)
         partition.writeId = adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)
 
     def complete(

@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
+from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.effects.avro_schemas import SchemaFiles
+from handlers.replication.loading.reuse import forget_write_ids
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.policy.replicability import find_obstacle
 from handlers.replication.tables.table_loads import LoadedTable
@@ -106,12 +108,23 @@ class TargetTable:
         definition = self._define(snapshot, location)
         definition.parameters = {**(definition.parameters or {}), LOAD: self._load.load_id, ORIGIN: origin}
         if table is None:
+            if snapshot.write_id:
+                self._forget_write_ids()
             definition.writeId = None
             self._target.create_table(definition, environment=KEEP_STATISTICS)
         else:
             self._alter(definition)
         failpoint("load.after-create")
         return self._target.get_table(self._policy.target_db, self._load.table)
+
+    def _forget_write_ids(self) -> None:
+        """Let the target forget the write ids of a plain table of this name, which was dropped.
+
+        Hive 3.1 allocates one before it makes a plain table insert-only, and Hive 4 keeps those of a dropped
+        plain table. The target would not take over others then.
+        """
+        if self._target.highest_write_id(self._policy.target_db, self._load.table):
+            forget_write_ids(self._load.table, None, self._target, self._policy)
 
     def _is_ours(self, table: Table, source: Table, origin: str) -> bool:
         parameters = table.parameters or {}
@@ -131,6 +144,7 @@ class TargetTable:
             # Without a location it is created, and the target chooses both.
             translate_plain_table(table, self._target)
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
+        remove_unreliable([table], table, self._tools.source)
         table.writeId = adjust_statistics(table.parameters, table.writeId, snapshot.valid)
         return table
 

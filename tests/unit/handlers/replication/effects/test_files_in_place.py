@@ -10,6 +10,8 @@ import pytest
 from handlers.replication.effects.files.truncation import truncate_table
 from handlers.replication.effects.files_in_place import needs_load
 from handlers.replication.policy.policy import Policy
+from handlers.replication.tables.policy_tables import PolicyTables
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.replay_events import (
     a_partition,
     a_table,
@@ -140,20 +142,55 @@ def test_a_table_that_is_moved_or_becomes_transactional_is_loaded(replica: Faked
     assert not needs_load(altered(3), replica.context)
 
 
-def test_a_transactional_table_that_is_truncated_without_a_write_id_is_loaded(parts: FakedReplica) -> None:
-    assert needs_load(altered(9, truncate=True), parts.context)
-    assert needs_load(partition_altered(9, "1", truncate=True), parts.context)
-    assert not needs_load(altered(9, truncate=True, write_id=3), parts.context)
-    assert not needs_load(partition_altered(9, "1", truncate=True, write_id=3), parts.context)
+def test_a_truncation_without_a_write_id_is_repeated_with_the_highest_one_before_it(
+    parts: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        parts.target, "truncate_table", lambda *_, **options: calls.append(options), raising=False
+    )
+    event = partition_altered(9, "1", truncate=True)
+    assert not needs_load(event, parts.context)
+    parts.projection.apply([event])
+    assert calls == [
+        {
+            "partition_names": ["dt=1"],
+            "write_id": 3,
+            "valid_write_ids": "shop_r.orders:3:9223372036854775807::",
+            "environment": None,
+        }
+    ], "without the option that keeps the files"
+
+
+def test_a_truncation_without_a_write_id_loads_a_table_that_may_have_later_rows(parts: FakedReplica) -> None:
+    """The state was lost, and the event is repeated."""
+    forgotten = replace(parts.context, tables=PolicyTables("shop", parts.context.table_cache))
+    assert needs_load(altered(9, truncate=True), forgotten)
+    assert needs_load(partition_altered(9, "1", truncate=True), forgotten)
+    assert not needs_load(altered(9, truncate=True, write_id=3), forgotten)
+    assert not needs_load(partition_altered(9, "1", truncate=True, write_id=3), forgotten)
     plain = embedded(a_table(parameters={}))
-    assert not needs_load(replace(altered(9, truncate=True), before=plain, after=plain), parts.context)
+    assert not needs_load(replace(altered(9, truncate=True), before=plain, after=plain), forgotten)
+
+
+def test_later_write_ids_that_no_reader_sees_do_not_matter(
+    parts: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were allocated ahead."""
+    later = ValidWriteIds("shop_r.orders", 5, open=(3, 4, 5))
+    monkeypatch.setattr(parts.target, "valid_write_ids", lambda _: [later])
+    assert not needs_load(altered(9, truncate=True), parts.context)
+    visible = ValidWriteIds("shop_r.orders", 5, open=(3, 5))
+    monkeypatch.setattr(parts.target, "valid_write_ids", lambda _: [visible])
+    assert needs_load(altered(9, truncate=True), parts.context)
 
 
 def test_a_truncation_without_a_write_id_is_not_sent_to_a_table_whose_rows_are_not_replicated(
     replica: FakedReplica,
 ) -> None:
     replica.projection.apply([created(2)])
-    truncate_table("orders", None, replica.context)
+    policy = Policy("shop", "shop", "shop_r", metadata_only=("orders",))
+    truncate_table("orders", None, replace(replica.context, policy=policy))
     assert "truncate_table" not in replica.target.calls
 
 

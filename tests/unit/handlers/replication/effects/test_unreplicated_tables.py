@@ -17,6 +17,7 @@ from handlers.events import (
     TableDropped,
     Undecodable,
 )
+from handlers.metastore.calls import HiveVersion
 from handlers.replication.effects import databases
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import find_obstacle, may_have_obstacle
@@ -507,3 +508,14 @@ def test_an_entry_of_an_older_version_is_a_materialized_view(replica: FakedRepli
     with replica.store.transaction() as txn:
         txn.put(b"materialized-view/mv", b'{"table":"mv","event_id":2}')
     assert unreplicated(replica) == {"mv": ("materialized-view", False)}
+
+
+def test_transactional_tables_of_hive_2_3_are_quarantined_with_the_remedy(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(replica.target), "hive_version", HiveVersion(2, 3))
+    replica.projection.apply([created(2), created(3, "plain", parameters={})])
+    assert replica.stored_quarantine() == {"orders": "unsupported"}
+    (entry,) = replica.context.tables.quarantine.entries()
+    assert "Run a major compaction of the table, upgrade the source" in entry.reason
+    assert set(replica.target.tables) == {"plain"}

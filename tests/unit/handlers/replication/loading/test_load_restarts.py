@@ -30,10 +30,11 @@ def tools() -> LoadTools:
         raise NotFound("no such table")
 
     target: Any = RecordingMetastore({"get_table": missing})
+    source: Any = RecordingMetastore()
     unused: Any = None
     policy: Any = Policy(name="shop", source_db="shop", target_db="shop_r")
     return LoadTools(
-        policy, unused, target, unused, unused, LoadSettings(), threading.Event(), beat=lambda: None
+        policy, source, target, unused, unused, LoadSettings(), threading.Event(), beat=lambda: None
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
+from handlers.metastore.calls import V3_1, V4_2, HiveVersion
 from handlers.replication.loading.table.snapshot import TableSnapshot
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
@@ -66,16 +67,17 @@ class Target:
 class Load:
     """The partitions of a load of ``shop.visits`` as of write id 7."""
 
-    def __init__(self) -> None:
+    def __init__(self, source_version: HiveVersion = V4_2) -> None:
         self.target = Target()
         self.calls = RecordingMetastore(
             {"add_partitions": self.target.add, "get_partitions": self.target.get}
         )
         unused: Any = None
+        source: Any = RecordingMetastore(hive_version=source_version)
         target: Any = self.calls
         policy = Policy(name="shop", source_db="shop", target_db="shop_r")
         tools = LoadTools(
-            policy, unused, target, unused, unused, LoadSettings(), threading.Event(), beat=lambda: None
+            policy, source, target, unused, unused, LoadSettings(), threading.Event(), beat=lambda: None
         )
         self._partitions = TargetPartitions("visits", tools)
         self._snapshot = TableSnapshot(9, located_table("shop"), ValidWriteIds("shop.visits", 7), unused)
@@ -122,6 +124,14 @@ def test_statistics_of_a_write_that_the_snapshot_does_not_contain_are_added_with
     late.parameters = {**PARAMETERS, ACCURATE: '{"BASIC_STATS":"true"}'}
     assert load.run(late) == []
     assert load.target.stored["dt=a"].parameters == PARAMETERS
+
+
+@pytest.mark.parametrize(("version", "is_kept"), [(V3_1, False), (V4_2, True)])
+def test_marks_of_a_source_before_hive_4_are_not_loaded(version: HiveVersion, is_kept: bool) -> None:
+    load, marked = Load(version), partition_of_source()
+    marked.parameters = {**PARAMETERS, ACCURATE: '{"BASIC_STATS":"true"}'}
+    load.run(marked)
+    assert (ACCURATE in (load.target.stored["dt=a"].parameters or {})) == is_kept
 
 
 def test_only_partitions_that_were_given_column_statistics_are_altered(load: Load) -> None:
