@@ -11,11 +11,13 @@ log names, and its open transactions.
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
+from daemon.sources.hive_settings import read_seconds
+from daemon.sources.transaction_checks import SourceMetastore, check_transactions
 from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
 from state.errors import NotFound, TidelineError
@@ -30,31 +32,16 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "DbNotificationListener"
 LOG_RETENTION: Final = "metastore.repl.event.db.listener.timetolive"
-"""The notification log's time to live while the change manager is on (else
-metastore.event.db.listener.timetolive)."""
+"""The notification log's time to live while the change manager is on."""
+LOG_RETENTION_BEFORE_4: Final = "metastore.event.db.listener.timetolive"
+"""The same without the change manager, and before Hive 4, which has only this one."""
 
 TIMEOUT_S: Final = 10.0
 HIVE_VERSION_MIN: Final = HiveVersion(4, 0)
 
-_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_UNIT_ALIASES: Final = {"": "s", "sec": "s", "min": "m", "hour": "h", "day": "d", "msec": "ms"}
 
-
-class CheckedMetastore(Protocol):
+class CheckedMetastore(SourceMetastore, Protocol):
     """The calls that the checks need; ``handlers.metastore`` implements them."""
-
-    @property
-    def hive_version(self) -> HiveVersion:
-        """The Hive version of the server."""
-
-    def config_value(self, key: str, default: str = "") -> str:
-        """Return a setting of the server."""
-
-    def current_event_id(self) -> int:
-        """Return the newest event id of the notification log."""
-
-    def next_events(self, after: int, limit: int) -> Sequence[object]:
-        """Return events of the notification log."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -70,8 +57,8 @@ def live_problems(
     for name, source in config.sources.items():
         place, key = f"source {name}", f"sources.{name}.metastore"
         with closing(open_one(source.metastore)) as metastore:
-            problems += _collect(place, key, _source(metastore, place))
-            retention_s = max(retention_s, _read_seconds(metastore, LOG_RETENTION))
+            problems += _collect(place, key, _source(metastore, place, config, name))
+            retention_s = max(retention_s, _read_log_retention(metastore))
         problems += _collect(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
     for name, target in config.targets.items():
         place, key = f"target {name}", f"targets.{name}.metastore"
@@ -90,7 +77,7 @@ def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
     return problems
 
 
-def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
+def _source(metastore: CheckedMetastore, place: str, config: Config, name: str) -> Iterator[Problem]:
     if metastore.hive_version < HIVE_VERSION_MIN:
         reason = "is older than 4.0 and does not report which files a transaction wrote"
         yield Problem(
@@ -104,6 +91,8 @@ def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     yield from _log(metastore, place)
     yield from _writers(metastore, place)
     yield from _retention(metastore, place)
+    roots = config.sources[name].read_roots
+    yield from check_transactions(metastore, place, partial(config.replicates, name), roots)
 
 
 def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
@@ -154,12 +143,17 @@ def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
             place, "metastore.repl.cm.enabled", "false", reason, "enable the change manager", warning=True
         )
         return
-    kept_s = _read_seconds(metastore, LOG_RETENTION)
-    files_s = _read_seconds(metastore, "metastore.repl.cm.retain")
+    kept_s = _read_log_retention(metastore)
+    files_s = read_seconds(metastore, "metastore.repl.cm.retain")
     if kept_s > files_s > 0:
         reason = f"is shorter than the notification log's {_days(kept_s)}"
         hint = "make it at least as long; otherwise files may be missing after an outage"
         yield Problem(place, "metastore.repl.cm.retain", _days(files_s), reason, hint, warning=True)
+
+
+def _read_log_retention(metastore: CheckedMetastore) -> float:
+    """Return the notification log's time to live in seconds; 0 if it cannot be read."""
+    return read_seconds(metastore, LOG_RETENTION) or read_seconds(metastore, LOG_RETENTION_BEFORE_4)
 
 
 def _target(metastore: CheckedMetastore, place: str, retention_s: float) -> Iterator[Problem]:
@@ -168,7 +162,7 @@ def _target(metastore: CheckedMetastore, place: str, retention_s: float) -> Iter
             place, "Hive version", str(metastore.hive_version), "is older than 4.0", "targets must be Hive 4"
         )
     key = "metastore.repl.txn.timeout"
-    timeout_s = _read_seconds(metastore, key)
+    timeout_s = read_seconds(metastore, key)
     if 0 < timeout_s <= retention_s:
         reason = f"is not longer than the sources' notification log of {_days(retention_s)}"
         hint = "make it longer; otherwise open transactions may be aborted during an outage"
@@ -189,24 +183,6 @@ def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
             yield Problem(
                 f"topic {source.topic}", "topic", None, "does not exist, and this daemon does not relay", hint
             )
-
-
-def _read_seconds(metastore: CheckedMetastore, key: str) -> float:
-    """Return a duration of the server's settings; 0 if it cannot be read."""
-    try:
-        return duration_s(metastore.config_value(key))
-    except TidelineError:
-        return 0.0
-
-
-def duration_s(text: str) -> float:
-    """Read a Hive duration (``10d``, ``240h``, ``86400s``, ``300`` in seconds); 0 for anything else."""
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    if match is None:
-        return 0.0
-    unit = match[2].removesuffix("s") if len(match[2]) > 1 and match[2] != "ms" else match[2]
-    seconds = _SECONDS.get(_UNIT_ALIASES.get(unit, unit), 0)
-    return float(int(match[1]) * seconds)
 
 
 def _days(seconds: float) -> str:

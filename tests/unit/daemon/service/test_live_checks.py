@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.sources.checks import duration_s, live_problems
+from daemon.sources.checks import live_problems
+from daemon.sources.hive_settings import duration_s
 from handlers.metastore.calls import HiveVersion
-from state.errors import MetastoreUnavailable, Refused
+from state.errors import MetastoreUnavailable, Refused, Unsupported
 from tests.builders.daemon.assembly import config_of
 
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.config.model import Config
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+    from handlers.structs.objects import Database
 
 
 HIVE_4 = HiveVersion(4, 2)
@@ -41,6 +44,9 @@ class Answers:
         self.newest = newest
         self.refuses_log = False
         self.away = False
+        self.databases: dict[str, Database] = {}
+        self.events: list[NotificationEvent] = []
+        self.reports_files = False
 
     @property
     def hive_version(self) -> HiveVersion:
@@ -56,9 +62,20 @@ class Answers:
     def current_event_id(self) -> int:
         return self.newest
 
-    def next_events(self, after: int, limit: int) -> Sequence[object]:  # noqa: ARG002 - the port's names
+    def next_events(self, after: int, limit: int) -> Sequence[NotificationEvent]:
         if self.refuses_log:
             raise Refused("not authorised")
+        return [event for event in self.events if event.eventId > after][:limit]
+
+    def database_names(self) -> list[str]:
+        return list(self.databases)
+
+    def get_database(self, name: str) -> Database:
+        return self.databases[name]
+
+    def write_events(self, txn_id: int) -> Sequence[WriteEventInfo]:  # noqa: ARG002 - the port's name
+        if not self.reports_files:
+            raise Unsupported("Hive 3.1 has no get_all_write_event_info")
         return []
 
     def close(self) -> None:
@@ -119,10 +136,22 @@ def test_transactions_that_time_out_before_the_log_does_are_a_warning(
     assert keys(Answers(GOOD), target, monkeypatch) == {("metastore.repl.txn.timeout", True)}
 
 
-def test_an_old_source_is_a_warning_and_an_old_target_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Answers(GOOD, hive_version=HiveVersion(3, 1))
+def test_a_source_without_write_ids_is_a_warning_and_an_old_target_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = Answers(GOOD, hive_version=HiveVersion(2, 3))
     assert keys(old, Answers(GOOD), monkeypatch) == {("Hive version", True)}
     assert keys(Answers(GOOD), old, monkeypatch) == {("Hive version", False)}
+
+
+def test_the_retention_of_the_log_has_another_name_before_hive_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {key: value for key, value in GOOD.items() if "timetolive" not in key}
+    settings |= {"metastore.event.db.listener.timetolive": "2d", "metastore.repl.cm.retain": "24h"}
+    old = Answers(settings, hive_version=HiveVersion(3, 1))
+    assert keys(old, Answers(GOOD), monkeypatch) == {
+        ("Hive version", True),
+        ("metastore.repl.cm.retain", True),
+    }
 
 
 def test_an_unreadable_log_and_an_empty_one_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
