@@ -211,6 +211,12 @@ class Interrupted(Transient):
     code = "interrupted"
 
 
+class Overloaded(Transient):
+    """The daemon answers as many requests as it may at once. The request may be repeated."""
+
+    code = "overloaded"
+
+
 class AmbiguousCall(Transient):
     """The call was sent, but no answer arrived. It may or may not have been applied."""
 
@@ -222,6 +228,18 @@ class Refused(TidelineError):
     """The other system understood the request and refused it."""
 
     code = "refused"
+
+
+class Unauthenticated(Refused):
+    """The request has no token or certificate that the daemon knows."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(Refused):
+    """The role of the client does not include the request, or the request names another host."""
+
+    code = "forbidden"
 
 
 class NotFound(Refused):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from daemon.catalog.opening import OpenCatalog
     from daemon.catalog.queries import Answer, Answers, Query
     from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
 
 
 CHANGE_TIMEOUT_S: Final = 300.0
@@ -59,28 +60,30 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswers:
-    """The answers of the daemon at ``url``, to the queries of all branches."""
+    """The answers of a daemon, to the queries of all branches."""
 
-    url: str
+    daemon: DaemonAddress
 
     def answer(self, query: Query) -> Answer:
         """Return the daemon's answer;
         raise the error it answers with, and Transient where it does not answer.
         """
-        return fetch_json(self.url, query.url_path(), query.url_parameters())
+        return fetch_json(self.daemon, query.url_path(), query.url_parameters())
 
 
 @contextmanager
-def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None = None) -> Iterator[Access]:
-    """Give access to a branch of the catalogs of the configured daemon, or of the one at ``url``.
+def catalog_access(
+    tools: CatalogTools, branch: CatalogBranch, daemon: DaemonAddress | None = None
+) -> Iterator[Access]:
+    """Give access to a branch of the catalogs of the configured daemon, or of ``daemon``.
 
     Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a
     daemon has locked the state but does not answer.
     """
     config = tools.config
-    if url is None and not CATALOG.of(config):
+    if daemon is None and not CATALOG.of(config):
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
-    address = url or find_daemon(config.state.dir)
+    address = daemon or find_daemon(config.state.dir)
     if address is not None:
         yield Access(config, RemoteAnswers(address), lambda s, r: _send_to_daemon(config, s, r), live=True)
         return

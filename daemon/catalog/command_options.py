@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.status.address import daemon_option
 from daemon.terminal.application import application, config_option, echo, json_option, load_config
 
 
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
     from daemon.catalog.access import Access
     from daemon.catalog.branch import CatalogBranch
     from daemon.catalog.queries import Answer, Query
+    from daemon.status.address import DaemonAddress
 
 
 CHECK_ATTEMPTS: Final = 10
 PAUSE_S: Final = 0.5
 _source_option = click.option("--source", help="Name of the source, where several have the table.")
-_url_option = click.option(
-    "--url", help="Address of the daemon, such as http://host:8470 (else from the configuration)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class CatalogOptions:
 
     source: str | None
     config_path: Path | None
-    url: str | None = None
+    daemon: DaemonAddress | None = None
     as_json: bool = False
 
     def access(self, branch: CatalogBranch) -> AbstractContextManager[Access]:
@@ -51,7 +50,7 @@ class CatalogOptions:
         from daemon.catalog.capability import Catalog
 
         catalog = application().capability(Catalog)
-        return catalog_access(catalog.tools(load_config(self.config_path)), branch, self.url)
+        return catalog_access(catalog.tools(load_config(self.config_path)), branch, self.daemon)
 
     def echo_answer(self, branch: CatalogBranch, query: Query, text: Callable[[Answer], str]) -> None:
         """Print the answer to one query."""
@@ -64,8 +63,8 @@ class CatalogOptions:
 
 
 def query_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``--source``, ``--url``, ``--config`` and ``--json``, passed as ``options``."""
-    return _source_option(_url_option(config_option(json_option(_pass_options(command)))))
+    """``--source``, ``--url`` and its companions, ``--config`` and ``--json``, passed as ``options``."""
+    return _source_option(daemon_option(config_option(json_option(_pass_options(command)))))
 
 
 def change_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,11 +83,11 @@ def _pass_options(command: Callable[..., None]) -> Callable[..., None]:
         *args: Any,
         source: str | None,
         config_path: Path | None,
-        url: str | None = None,
+        daemon: DaemonAddress | None = None,
         as_json: bool = False,
         **others: Any,
     ) -> None:
-        command(*args, options=CatalogOptions(source, config_path, url, as_json), **others)
+        command(*args, options=CatalogOptions(source, config_path, daemon, as_json), **others)
 
     return call
 

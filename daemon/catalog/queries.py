@@ -142,7 +142,7 @@ Q = TypeVar("Q", bound=Query)
 
 
 def query_routes(queries: Iterable[type[Q]], answers: Answers[Q], *, reads_store: bool) -> list[Route]:
-    """Return a route for each query; ``reads_store`` where answering may wait, so that a thread is needed."""
+    """Return a route for each query; ``reads_store`` where answering may wait for another system."""
     return [_route(query, answers, reads_store=reads_store) for query in queries]
 
 
@@ -150,16 +150,13 @@ def _route(query: type[Q], answers: Answers[Q], *, reads_store: bool) -> Route:
     # Imported here, because the commands import the queries.
     from starlette.routing import Route
 
-    from daemon.http.endpoints import build_async_endpoint, build_threaded_endpoint
+    from daemon.http.answering import Lane
+    from daemon.http.endpoints import build_endpoint
 
     def answer(name: str, given: Parameters) -> Answer:
         return answers.answer(query.parse(name, given))
 
     parameters = query.parameters()
     long = [name for name, (_, parameter) in parameters.items() if parameter.is_long]
-    endpoint = (
-        build_threaded_endpoint(parameters, long, answer)
-        if reads_store
-        else build_async_endpoint(parameters, answer)
-    )
-    return Route(query.path, endpoint, methods=["GET"])
+    lane = Lane.STORE if reads_store else Lane.MEMORY
+    return Route(query.path, build_endpoint(parameters, answer, lane=lane, long=long), methods=["GET"])

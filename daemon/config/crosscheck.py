@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.config.document import Problem
 from daemon.config.fields import as_list
+from daemon.config.settings.process import is_loopback
 from handlers.metastore.addresses import DEFAULT_PORT
 
 
@@ -33,6 +34,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     yield from _missing_roots(document)
     yield from _different_logins(document)
     yield from _unencrypted_passwords(document)
+    yield from _open_http(document)
     if any(entries(document, "sources")):
         yield from missing_kafka(document)
     yield from _order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s"))
@@ -211,6 +213,18 @@ def _unencrypted_passwords(document: Document) -> Iterator[Problem]:
             reason = f"sends the password unencrypted to {plain[0]}"
             hint = "use thrift+tls:// if the metastore supports TLS"
             yield replace(problem(document, key, "plain", reason, hint), warning=True)
+
+
+def _open_http(document: Document) -> Iterator[Problem]:
+    """Yield a warning if tokens pass through the network unencrypted."""
+    http = document.values.get("http")
+    if not isinstance(http, dict) or not http.get("tokens") or http.get("tls"):
+        return
+    host = str(http.get("host") or "")
+    if host and not is_loopback(host):
+        reason = "sends tokens unencrypted through the network"
+        hint = "set http.tls, unless a proxy or the network encrypts"
+        yield replace(problem(document, ("http", "host"), host, reason, hint), warning=True)
 
 
 def _clusters(document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:

@@ -47,7 +47,7 @@ class Config(Section):
         default=None, description="The broker; required as soon as there is a source."
     )
     state: StateConfig = Field(default=StateConfig(), description="The state that the daemon keeps.")
-    http: HttpConfig = Field(default=HttpConfig(), description="Probes, metrics and the status page.")
+    http: HttpConfig = Field(default=HttpConfig(), description="The site, the JSON API, probes and metrics.")
     logs: LogsConfig = Field(default=LogsConfig(), description="What is written to standard output.")
     files: FilesConfig = Field(default=FilesConfig(), description="Copying of files between the clusters.")
     supervisor: SupervisorConfig = Field(

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.upstream import check_metastore, refuse_own_address
 from daemon.http.endpoints import metrics_response, probe_response
+from daemon.http.limits import PROBES
 from daemon.http.server import HttpServer
 from daemon.process.signals import stop_signals
 
@@ -68,7 +69,7 @@ def _probes(registry: CollectorRegistry, http: tuple[str, int] | None) -> Iterat
     if http is None:
         yield None
         return
-    with closing(HttpServer(Starlette(routes=endpoint_routes(registry)), *http)) as probes:
+    with closing(HttpServer(Starlette(routes=endpoint_routes(registry)), *http, limits=PROBES)) as probes:
         probes.start()
         yield f"{probes.host}:{probes.port}"
 
@@ -79,7 +80,7 @@ def endpoint_routes(registry: CollectorRegistry) -> Sequence[Route]:
     async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
         return probe_response()
 
-    async def metrics(request: Request) -> Response:  # noqa: RUF029 - answered from memory
-        return metrics_response(request, registry)
+    async def metrics(request: Request) -> Response:
+        return await metrics_response(request, registry)
 
     return [Route("/livez", livez, methods=["GET"]), Route("/metrics", metrics, methods=["GET"])]

@@ -2,12 +2,14 @@
 ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
 
 TABLE is the name in the configuration or ``db.table``. A page is made completely on the server: it has no
-scripts and loads nothing, and every text from outside is escaped. Answers may wait for the database of the
-key log, so they are made in threads.
+scripts and loads nothing, and every text from outside is escaped. Which user queries which key is shown to
+operators; others see pseudonyms.
 """
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,14 +17,14 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
-from daemon.http.endpoints import build_response, build_threaded_endpoint, status_of
+from daemon.http.endpoints import HTML, Made, build_endpoint, made_response, may_operate, status_of
 from daemon.http.markup import bar, page, percent_text, table, text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -244,27 +246,58 @@ PAGE: Final = "/flat"
 def flat_routes(answers: FlatAnswers) -> list[Route]:
     """Return the routes of the pages and the JSON."""
 
-    def route(path: str, answer: Callable[[str], dict[str, Any]]) -> Route:
-        endpoint = build_threaded_endpoint((), (), lambda name, _: answer(name))
+    def tables(_name: str) -> Row:
+        return answers.list_tables()
+
+    def route(path: str, answer: Callable[[str], Row]) -> Route:
+        endpoint = build_endpoint((), lambda name, _: dict(answer(name)), for_viewers=hide_users)
         return Route(path, endpoint, methods=["GET"])
 
-    def page(path: str, text: Callable[[str], str]) -> Route:
-        return Route(path, _page(text), methods=["GET"])
+    def page(path: str, answer: Callable[[str], Row], written: Callable[[Row], str]) -> Route:
+        return Route(path, _page(answer, written), methods=["GET"])
 
     return [
-        route(PATH, lambda _: answers.list_tables()),
+        route(PATH, tables),
         route(f"{PATH}/{{name}}", answers.show_table),
-        page(PAGE, lambda _: flats_page(answers.list_tables())),
-        page(f"{PAGE}/{{name}}", lambda name: flat_page(answers.show_table(name))),
+        page(PAGE, tables, flats_page),
+        page(f"{PAGE}/{{name}}", answers.show_table, flat_page),
     ]
 
 
-def _page(text: Callable[[str], str]) -> Callable[[Request], Response]:
-    def endpoint(request: Request) -> Response:
-        try:
-            body, code = text(request.path_params.get("name", "").lower()), 200
-        except TidelineError as error:
-            body, code = error_page(error), status_of(error)
-        return build_response(body.encode(), "text/html; charset=utf-8", code)
+def _page(
+    answer: Callable[[str], Row], written: Callable[[Row], str]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        def make() -> Made:
+            try:
+                found = answer(request.path_params.get("name", "").lower())
+            except TidelineError as error:
+                return error_page(error).encode(), HTML, status_of(error)
+            shown = found if may_operate(request) else hide_users(found)
+            return written(shown).encode(), HTML, 200
+
+        return await made_response(request, make)
 
     return endpoint
+
+
+_HIDING_KEY: Final = secrets.token_bytes(32)
+
+
+def hide_users(answer: Row) -> dict[str, Any]:
+    """Return the answer with a pseudonym for each user, for clients that may only view.
+
+    A user has the same pseudonym everywhere until the daemon is restarted. The key is stored nowhere, so
+    that trying all names of a directory does not find the user.
+    """
+    rows = {
+        name: [{**each, "users": [_pseudonym(user) for user in each["users"] or ()]} for each in answer[name]]
+        for name in ("columns", "candidates")
+        if isinstance(answer.get(name), list)
+    }
+    return {**answer, **rows}
+
+
+def _pseudonym(user: str) -> str:
+    digest = hmac.digest(_HIDING_KEY, user.encode(errors="surrogatepass"), "sha256")
+    return f"user-{digest.hex()[:8]}"

@@ -1,100 +1,239 @@
-"""The HTTP server: its thread, its socket, and the file with its address.
+"""The HTTP server: its thread, its socket, and its connections within limits.
 
 The socket is bound before the thread starts, so that a port in use is reported to the caller, and so that the
-real port is known if the setting is 0. ``<state.dir>/http.json`` holds it for ``tideline status``.
+real port is known if the setting is 0. Connections are accepted here and not by asyncio's own server, so that
+limits hold from the first moment: also for a client that never finishes the TLS handshake.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import os
 import socket
 import threading
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+import structlog
 import uvicorn
 
-from daemon.process.state_directory import ADDRESS_FILE, write_atomically
+from daemon.http.answering import RETRY_AFTER_S, Answering
+from daemon.http.connections import Connections
+from daemon.http.limits import HEAD_BYTES_MAX, Limits
+from daemon.http.protocol import LimitedProtocol
+from daemon.process.descriptors import is_reserved
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
+
+    from daemon.http.connections import Connection
+    from daemon.http.tls import ServerTls
 
 
-CONNECTIONS_MAX: Final = 64
+log = structlog.get_logger(__name__)
 STOP_S: Final = 2.0
+SWEEP_S: Final = 0.5
+_ACCEPT_RETRY_S: Final = 0.5
+_REFUSAL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    % RETRY_AFTER_S
+)
+
+
+def _count_nothing(_reason: str) -> None:
+    pass
 
 
 class HttpServer:
     """Serves ``app`` until it is closed. Raises ConfigError if the address cannot be used."""
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
-        self._socket = _bind(host, port)
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        *,
+        limits: Limits | None = None,
+        tls: ServerTls | None = None,
+        refused: Callable[[str], None] = _count_nothing,
+        name: str = "http",
+    ) -> None:
+        """``refused`` counts what is refused, by reason. ``name`` is that of the threads and the setting."""
+        limits = limits or Limits()
+        self._socket = _bind(host, port, limits.connections, name)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                access_log=False,
-                h11_max_incomplete_event_size=16 * 1024,
-                http="h11",
-                lifespan="off",
-                limit_concurrency=CONNECTIONS_MAX,
-                log_config=None,  # records go to the logs of the process
-                loop="asyncio",
-                server_header=False,
-                timeout_graceful_shutdown=1,
-                timeout_keep_alive=5,
-                ws="none",
-            )
+        self.answering = Answering(limits, refused, f"{name}-answer")
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            http="h11",
+            lifespan="off",
+            log_config=None,  # records go to the logs of the process
+            loop="asyncio",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=5,
+            ws="none",
         )
-        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
-        self._address_file: Path | None = None
+        self._server = _Server(
+            config, self._socket, tls, Connections(limits, refused), {"answering": self.answering}, refused
+        )
+        self._thread = threading.Thread(target=self._server.run, name=name, daemon=True)
 
-    def start(self, state_dir: Path | None = None) -> None:
-        """Start the server; write its address to ``state_dir``."""
+    @property
+    def address(self) -> str:
+        """The address at which this machine reaches the server, as ``host:port``."""
+        host = reachable(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    def start(self) -> None:
+        """Start the server."""
         self._thread.start()
-        if state_dir is not None:
-            self._address_file = state_dir / ADDRESS_FILE
-            write_atomically(
-                self._address_file, {"host": _reachable(self.host), "port": self.port, "pid": os.getpid()}
-            )
 
     def close(self) -> None:
         """Stop the server, within ``STOP_S``."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
+            self.answering.close()
         self._socket.close()
-        if self._address_file is not None:
-            with contextlib.suppress(OSError):
-                self._address_file.unlink()
-
-    def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
 
 
-def _bind(host: str, port: int) -> socket.socket:
+class _Server(uvicorn.Server):
+    """uvicorn's server, which accepts connections itself."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        tls: ServerTls | None,
+        connections: Connections,
+        state: dict[str, Any],
+        refused: Callable[[str], None],
+    ) -> None:
+        """``state`` is what each request has as ``request.state``."""
+        super().__init__(config)
+        self.servers = []
+        self._listener = listener
+        self._tls = tls
+        self._connections = connections
+        self._state = state
+        self._refused = refused
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        del sockets
+        await self.lifespan.startup()
+        self._listener.setblocking(False)
+        self._spawn(self._accept())
+        self._spawn(self._sweep())
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no further connections, and end the present ones."""
+        for task in self._background:
+            task.cancel()
+        await super().shutdown(sockets)
+        self._connections.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(self._listener)
+            except OSError as error:  # no descriptor is left, or the client has left again
+                log.warning("cannot accept an HTTP connection", problem=str(error))
+                await asyncio.sleep(_ACCEPT_RETRY_S)
+                continue
+            if is_reserved(accepted.fileno()):
+                self._refused("descriptors")
+                _refuse(accepted, plain=self._tls is None)
+                continue
+            connection = self._connections.admit(address[0], partial(_abort, accepted))
+            if connection is None:
+                _refuse(accepted, plain=self._tls is None)
+                continue
+            self._spawn(self._establish(accepted, connection))
+
+    async def _establish(self, accepted: socket.socket, connection: Connection) -> None:
+        ended = partial(self._connections.end, connection)
+
+        def protocol() -> LimitedProtocol:
+            return LimitedProtocol(
+                self.config, self.server_state, self._state, connection, self._connections.clock, ended
+            )
+
+        options: dict[str, Any] = {}
+        if self._tls is not None:
+            limits = self._connections.limits
+            options = {
+                "ssl": self._tls.context,
+                "ssl_handshake_timeout": limits.head_s,
+                "ssl_shutdown_timeout": limits.unread_s,
+            }
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, accepted, **options)
+        except (OSError, ConnectionError):  # the handshake failed or took too long
+            self._refused("tls")
+            accepted.close()
+            ended()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self._connections.sweep()
+            if self._tls is not None:
+                self._tls.refresh()
+
+
+def _refuse(accepted: socket.socket, *, plain: bool) -> None:
+    """Close a connection that was not admitted, with an answer where no handshake is needed for it."""
+    with contextlib.suppress(OSError), accepted:
+        accepted.setblocking(False)
+        if plain:
+            accepted.send(_REFUSAL)
+
+
+def _abort(accepted: socket.socket) -> None:
+    """End a connection during its TLS handshake; the handshake then fails, and closes the socket."""
+    with contextlib.suppress(OSError):
+        accepted.shutdown(socket.SHUT_RDWR)
+
+
+def _bind(host: str, port: int, backlog: int, name: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sets TCP_NODELAY: otherwise the body of an answer waits 40 ms for the
+    # acknowledgement of its headers.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        bound.listen(CONNECTIONS_MAX)
+        bound.listen(backlog)
     except (OSError, OverflowError) as error:
         bound.close()
+        key = "http.port" if name == "http" else f"http.{name}_port"
         raise ConfigError(
             "the HTTP address cannot be used",
-            hint="Set http.host and http.port to a free address; port 0 selects a free port.",
-            key="http.port",
+            hint="Set http.host and the port to a free address; port 0 selects a free port.",
+            key=key,
             value=f"{host}:{port}",
             reason=getattr(error, "strerror", None) or str(error),
         ) from error
     return bound
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
+    """Return the address at which this machine reaches a server that listens on ``host``."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound

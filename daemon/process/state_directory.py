@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ADDRESS_FILE: Final = "http.json"
 """Address of the HTTP server, while a daemon is running."""
+TOKEN_FILE: Final = "http.token"  # noqa: S105 - the name of a file
+"""Token with which commands on this machine show that they may read the state directory."""
 STATUS_FILE: Final = "status.json"
 """The last status of the daemon."""
 VERSION: Final = 1

@@ -3,16 +3,16 @@
 Start. Every step that can fail permanently runs before the first loop:
 
 1. configure logs;
-2. handle signals, and lock the state directory;
-3. build the parts, and bind the HTTP socket;
-4. start the loops, then the HTTP server.
+2. handle signals, lock the state directory, and raise the limit of descriptors;
+3. build the parts, and bind the HTTP sockets;
+4. start the loops, then the HTTP listeners.
 
 End, on the first SIGTERM or SIGINT:
 
 1. become not ready;
 2. stop the loops, and wait for them for at most ``drain_s``;
 3. write the last status;
-4. close the HTTP server and what the parts keep open;
+4. close the HTTP listeners and what the parts keep open;
 5. release the lock.
 
 If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only
@@ -27,11 +27,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from starlette.applications import Starlette
 
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
-from daemon.http.server import HttpServer
+from daemon.http.metrics import HttpMetrics
+from daemon.http.site import Site
+from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics, build_registry
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
@@ -42,7 +43,7 @@ from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
-from daemon.status.routes import Views, status_routes
+from daemon.status.routes import Views, probe_routes, status_routes
 from handlers.failures import Backoff
 from state.errors import ConfigError
 
@@ -94,12 +95,13 @@ def run_daemon(
         )
     # Start 2. Leaving the block is step 5 of the end.
     with stop_signals() as stop_requested, state_lock(config.state.dir):
+        raise_limit()
         daemon = _Daemon(config, projections=projections, config_file=config_file)
         return daemon.run(stop_requested)
 
 
 class _Daemon:
-    """The loops, the HTTP server and the status file of one run."""
+    """The loops, the HTTP listeners and the status file of one run."""
 
     def __init__(self, config: Config, *, projections: bool, config_file: Path | None) -> None:
         # Start 3.
@@ -137,8 +139,8 @@ class _Daemon:
         )
         self._close = parts.close
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
-        app = Starlette(routes=[*status_routes(views), *parts.routes])
-        self._http = HttpServer(app, config.http.host, config.http.port)
+        routes = [*status_routes(views), *parts.routes]
+        self._http = Site(config.http, routes, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
@@ -154,7 +156,10 @@ class _Daemon:
         self._http.start(self._config.state.dir)
         self._reporter.state = "running"
         log.info(
-            "running", http=f"{self._http.host}:{self._http.port}", loops=len(self._supervisor.statuses())
+            "running",
+            http=self._http.address,
+            probes=self._http.probes_address,
+            loops=len(self._supervisor.statuses()),
         )
         while not stop_requested.wait(STATUS_FILE_S):
             self._status_file.write(self._reporter.status())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import orjson
 
 from daemon.process.inbox import error_from_json, requests_directory, send_request
-from daemon.process.state_directory import ADDRESS_FILE, STATUS_FILE, state_lock
+from daemon.process.state_directory import STATUS_FILE, state_lock
+from daemon.status.address import TIMEOUT_S, running_daemon
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.process.inbox import Request
+    from daemon.status.address import DaemonAddress
     from daemon.status.model import StatusSection
 
 
-TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _PATH: Final = "/api/v1/status"
-_ADDRESS_RULE: Final = "the address of the daemon must be http://host:port"
 
 
 def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
@@ -51,16 +51,7 @@ def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daem
     return replace(DaemonStatus.from_json(last_status, sections), state="stopped")
 
 
-def running_daemon(state_dir: Path) -> str | None:
-    """Return the address in the file of a daemon with this state directory, or None.
-
-    The daemon may have died since.
-    """
-    address = _read(state_dir / ADDRESS_FILE)
-    return None if address is None else f"http://{_host(address)}:{address.get('port')}"
-
-
-def find_daemon(state_dir: Path) -> str | None:
+def find_daemon(state_dir: Path) -> DaemonAddress | None:
     """Return the address of a daemon with this state directory if it answers, or None."""
     address = running_daemon(state_dir)
     if address is None:
@@ -93,47 +84,51 @@ def serve_request(
     return send_request(requests_directory(state_dir, *loop), request, timeout_s, absent)
 
 
-def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-    """Return the status of the daemon at ``url``.
+def fetch_status(daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
+    """Return the status of a daemon.
 
-    Raises Transient if it does not answer, BadInput for an invalid answer.
+    Raises Transient if it does not answer, BadInput for an invalid answer, and what it answers with.
     """
-    return _parse(url, *fetch(url, _PATH), sections)
+    code, body = fetch(daemon, _PATH)
+    if code in {401, 403, 503}:
+        raise error_from_json(_parse_object(daemon.url, body))
+    return _parse(daemon.url, code, body, sections)
 
 
-def fetch(url: str, path: str) -> tuple[int, bytes]:
+def fetch(daemon: DaemonAddress, path: str, *, timeout_s: float = TIMEOUT_S) -> tuple[int, bytes]:
     """Return the status code and the body of the daemon's answer to GET ``path``.
 
     Raises Transient, LimitExceeded, ConfigError.
     """
-    host, port = _address(url)
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    connection = None
     try:
-        connection.request("GET", path)
+        connection = daemon.connect(timeout_s)
+        connection.request("GET", path, headers=daemon.headers())
         answer = connection.getresponse()
         body = answer.read(ANSWER_BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as error:
         raise Transient(
             "the daemon does not answer",
             hint="Check that it is running, and check http.host and http.port.",
-            url=url,
+            url=daemon.url,
             reason=str(error),
         ) from error
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
     if len(body) > ANSWER_BYTES_MAX:
-        raise LimitExceeded("the daemon's answer is too long", url=url)
+        raise LimitExceeded("the daemon's answer is too long", url=daemon.url)
     return answer.status, body
 
 
-def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
+def fetch_json(daemon: DaemonAddress, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the daemon's answer to a query; omits parameters without a value.
 
     Raises the daemon's error, Transient, MalformedEvent.
     """
     query = urlencode({name: value for name, value in parameters.items() if value})
-    code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
-    answer = _parse_object(url, body)
+    code, body = fetch(daemon, f"{path}{'?' if query else ''}{query}")
+    answer = _parse_object(daemon.url, body)
     if code != 200:
         raise error_from_json(answer)
     return answer
@@ -162,22 +157,6 @@ def _parse(url: str, code: int, body: bytes, sections: Sequence[StatusSection[An
             hint="Check that the address belongs to a Tideline daemon.",
             url=url,
         ) from error
-
-
-def _address(url: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ConfigError(_ADDRESS_RULE, hint="", value=url, reason=str(error)) from error
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(_ADDRESS_RULE, hint="", value=url)
-    return parts.hostname, port or 80
-
-
-def _host(address: Mapping[str, Any]) -> str:
-    host = str(address.get("host"))
-    return f"[{host}]" if ":" in host else host
 
 
 def _read(path: Path) -> dict[str, Any] | None:

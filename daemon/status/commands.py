@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from daemon.status.address import daemon_option
 from daemon.terminal.application import application, config_option, echo_json, json_option, load_config
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from daemon.status.address import DaemonAddress
+
 
 @click.command()
 @config_option
 @json_option
-@click.option(
-    "--url", help="Address of the daemon, such as http://host:8470 (default: from the state directory)."
-)
+@daemon_option
 @click.pass_context
-def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str | None) -> None:
+def status(ctx: click.Context, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Show positions, lags and problems of the daemon.
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
@@ -29,8 +30,8 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str
     from daemon.status.text import status_text
 
     sections = application().status_sections()
-    if url is not None:
-        report = fetch_status(url, sections)
+    if daemon is not None:
+        report = fetch_status(daemon, sections)
     else:
         state_dir = load_config(config_path).state.dir
         report = load_status(state_dir, sections)

@@ -1,7 +1,8 @@
 """Routes of the probes, the metrics, the status page and the status as JSON.
 
 Responses are built from values in memory. They take no locks that a loop may hold and send no requests to
-other systems, so probes succeed while the metastore is down. ``/livez`` checks only heartbeats: a restart of
+other systems, so probes succeed while the metastore is down. Probes and metrics have a listener of their own,
+so that no query and no client of the others delays them. ``/livez`` checks only heartbeats: a restart of
 the process helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops
 are current.
 """
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.routing import Route
 
-from daemon.http.endpoints import build_response, metrics_response, probe_response
+from daemon.http.answering import Lane
+from daemon.http.endpoints import (
+    HTML,
+    JSON,
+    Made,
+    made_response,
+    metrics_response,
+    probe_answer,
+    probe_response,
+)
 from daemon.status.text import status_text
 
 
@@ -41,20 +51,28 @@ class Views:
     sections: Sequence[StatusSection[Any]] = ()
 
 
-def status_routes(views: Views) -> list[Route]:
-    """Return the routes."""
+def probe_routes(views: Views) -> list[Route]:
+    """Return the routes of probes and metrics, which have a listener of their own."""
     routes = _Routes(views)
     return [
-        Route("/", routes.page, methods=["GET"]),
         Route("/livez", routes.livez, methods=["GET"]),
         Route("/readyz", routes.readyz, methods=["GET"]),
         Route("/metrics", routes.metrics, methods=["GET"]),
+    ]
+
+
+def status_routes(views: Views) -> list[Route]:
+    """Return the routes of the status, beside those of the probes."""
+    routes = _Routes(views)
+    return [
+        Route("/", routes.page, methods=["GET"]),
+        *probe_routes(views),
         Route("/api/v1/status", routes.status, methods=["GET"]),
     ]
 
 
 class _Routes:
-    """The handlers; coroutines that never wait, so they need no thread pool."""
+    """The handlers. What takes longer than a few values in memory is made in the thread for the status."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
@@ -62,19 +80,27 @@ class _Routes:
     async def livez(self, _request: Request) -> Response:
         return probe_response([f"{name} has no heartbeat" for name in self._views.stuck()])
 
-    async def readyz(self, _request: Request) -> Response:
-        status = self._views.status()
-        return probe_response(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
+    async def readyz(self, request: Request) -> Response:
+        def make() -> Made:
+            status = self._views.status()
+            return probe_answer(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
+
+        return await made_response(request, make, Lane.STATUS)
 
     async def metrics(self, request: Request) -> Response:
-        return metrics_response(request, self._views.registry)
+        return await metrics_response(request, self._views.registry)
 
-    async def status(self, _request: Request) -> Response:
-        return build_response(orjson.dumps(self._views.status().to_json()), "application/json")
+    async def status(self, request: Request) -> Response:
+        def make() -> Made:
+            return orjson.dumps(self._views.status().to_json()), JSON, 200
 
-    async def page(self, _request: Request) -> Response:
-        page = status_page(self._views.status(), self._views.sections)
-        return build_response(page.encode(), "text/html; charset=utf-8")
+        return await made_response(request, make, Lane.STATUS)
+
+    async def page(self, request: Request) -> Response:
+        def make() -> Made:
+            return status_page(self._views.status(), self._views.sections).encode(), HTML, 200
+
+        return await made_response(request, make, Lane.STATUS)
 
 
 _PAGE: Final = Template("""<!doctype html>

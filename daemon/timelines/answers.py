@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 CONDITION_PARTITIONS_MAX: Final = 100_000
+CONDITION_RUNS_MAX: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +171,10 @@ def _conditions(timelines: Timelines, column: str, cover: Cover, query: CoverRan
     if cover.partition_count() > CONDITION_PARTITIONS_MAX and query.where != "between":
         raise LimitExceeded(
             "too many partitions for one condition", limit=CONDITION_PARTITIONS_MAX, hint="Use BETWEEN."
+        )
+    if cover.run_count() > CONDITION_RUNS_MAX:
+        raise LimitExceeded(
+            "too many runs for one condition", limit=CONDITION_RUNS_MAX, hint="Query a shorter range."
         )
     written = Column(column, query.alias)
     texts = {}

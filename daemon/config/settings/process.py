@@ -5,13 +5,14 @@ All have defaults that suit a daemon on a machine of its own.
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from daemon.config.fields import Name, Options, Secret
-from daemon.config.section import Section, setting
+from daemon.config.fields import Name, Options, Secret, as_list
+from daemon.config.section import Section, refused, setting
 from daemon.process.logs import LogSettings
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from handlers.files.copying.pool import WORKERS_DEFAULT
@@ -26,19 +27,114 @@ class StateConfig(Section):
     )
 
 
-class HttpConfig(Section):
-    """Probes, metrics and the status page; read-only, without secrets."""
+class HttpTokenConfig(Section):
+    """A file with bearer tokens, and what they allow."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for all.")
+    role: Literal["view", "operate"] = Field(
+        default="view",
+        description="What the tokens allow: 'view' reads everything but the names of users; 'operate' reads "
+        "those too, and may change something.",
+    )
+    file: Path = Field(
+        description="File with tokens of at least 16 characters, one per line. It is read again when it "
+        "changes.",
+    )
+
+
+class HttpTlsConfig(Section):
+    """Encryption of HTTP, and certificates of clients."""
+
+    certificate: Path = Field(description="Certificate with its chain, as PEM. Read again when it changes.")
+    key: Path = Field(description="Unencrypted key of the certificate, as PEM.")
+    client_ca: Path | None = Field(
+        default=None,
+        description="Authority that signs the certificates of clients. A client that shows one may view.",
+    )
+    operators: list[str] = Field(
+        default=[],
+        max_length=64,
+        description="Names in certificates of clients (subject or alternative name) that have the role "
+        "'operate'.",
+    )
+
+
+class HttpConfig(Section):
+    """The site, the JSON API, probes and metrics (docs/HTTP.md)."""
+
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address to listen on; 0.0.0.0 for all, which requires tokens, client_ca or "
+        "allow_anonymous.",
+    )
     port: int = Field(
         default=8470,
         ge=0,
         le=65535,
         description="Port. 0 chooses a free one, which is written to <state.dir>/http.json.",
     )
+    probes_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address of the listener for probes and metrics, which needs no token.",
+    )
+    probes_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port for probes and metrics. By default, the one after 'port', or a free one where "
+        "that is 0.",
+    )
+    allow_anonymous: bool = Field(
+        default=False,
+        description="Whether clients without token and certificate may view although others have one, or "
+        "although everyone in the network reaches the port.",
+    )
+    tokens: dict[Name, HttpTokenConfig] = Field(
+        default={}, max_length=64, description="Tokens by the name of the client, which logs show."
+    )
+    tls: HttpTlsConfig | None = Field(default=None, description="TLS; probes and metrics have none.")
+    names: Annotated[list[str], BeforeValidator(as_list)] = Field(
+        default=[],
+        max_length=64,
+        description="Names by which browsers and clients without a token reach this machine, such as that "
+        "of a proxy. Its own name, localhost and addresses need not be listed.",
+    )
+    connections_max: int = Field(
+        default=128, ge=4, le=10_000, description="Connections at the same time; probes have their own."
+    )
+    connections_per_address_max: int = Field(
+        default=64,
+        ge=2,
+        le=10_000,
+        description="Connections of one address. Raise it where a proxy stands in front of the daemon.",
+    )
+    answers_bytes_max: int = Field(
+        default=128 * 1024 * 1024,
+        ge=1024 * 1024,
+        description="Size of all answers that clients have not read yet. Further ones are refused with 503.",
+    )
     lag_ready_s: float = Field(
         default=300, gt=0, description="Lag above which /readyz reports that the daemon is not ready."
     )
+
+    @model_validator(mode="after")
+    def _check_clients(self) -> Self:
+        has_clients = self.tokens or (self.tls is not None and self.tls.client_ca is not None)
+        if not (has_clients or self.allow_anonymous or is_loopback(self.host)):
+            raise refused(
+                f"lets everyone who reaches {self.host} read everything: add 'tokens' or 'tls.client_ca', or "
+                "set allow_anonymous: true"
+            )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class LogsConfig(Section):

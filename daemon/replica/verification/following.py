@@ -17,7 +17,8 @@ from daemon.replica.loop import projection_name
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.unreplicated import UNREPLICATED
-from daemon.status.client import fetch_status, running_daemon
+from daemon.status.address import running_daemon
+from daemon.status.client import fetch_status
 from handlers.replication.effects.functions import CODE as FUNCTION
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import UnreplicatedTables
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
     from daemon.status.model import DaemonStatus, StatusSection
     from handlers.metastore.client import Metastore
 
@@ -138,7 +140,7 @@ def open_following(
         yield ReplicaFollowing(target, db, KnownState, waiting=waiting, is_live=False)
 
 
-def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str | None:
+def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> DaemonAddress | None:
     address = running_daemon(config.state.dir)
     if address is None:
         return None
@@ -149,7 +151,7 @@ def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str 
     return address
 
 
-def _ask_daemon(address: str, policy: str, sections: Sequence[StatusSection[Any]]) -> KnownState:
+def _ask_daemon(address: DaemonAddress, policy: str, sections: Sequence[StatusSection[Any]]) -> KnownState:
     return known_state(fetch_status(address, sections), policy)
 
 

@@ -56,7 +56,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* Configuration of the daemon: settings that the pod requires, overridden by the user's values. */ -}}
 {{- define "tideline.config" -}}
-{{- $pod := dict "state" (dict "dir" "/var/lib/tideline") "http" (dict "host" "0.0.0.0" "port" 8470) }}
+{{- $tokens := dict "view" (dict "file" "/etc/tideline-tokens/view") "operate" (dict "file" "/etc/tideline-tokens/operate" "role" "operate") }}
+{{- $http := dict "host" "0.0.0.0" "port" 8470 "probes_host" "0.0.0.0" "probes_port" 8471 "tokens" $tokens }}
+{{- if .Values.ingress.enabled }}
+{{- $_ := set $http "names" (list .Values.ingress.host) }}
+{{- end }}
+{{- $pod := dict "state" (dict "dir" "/var/lib/tideline") "http" $http }}
 {{- range $name, $_ := .Values.config.serve }}
 {{- $_ := set $pod "serve" (merge (dict $name (dict "listen" "0.0.0.0:9083")) ($pod.serve | default dict)) }}
 {{- end }}
@@ -127,6 +132,15 @@ spark.kubernetes.executor.podTemplateFile: /etc/tideline/executor.yaml
 
 {{- define "tideline.httpPort" -}}
 {{- (include "tideline.config" . | fromYaml).http.port | int }}
+{{- end }}
+
+{{- define "tideline.probesPort" -}}
+{{- (include "tideline.config" . | fromYaml).http.probes_port | int }}
+{{- end }}
+
+{{- /* The secret with the tokens for HTTP: its keys view and operate. */ -}}
+{{- define "tideline.tokenSecret" -}}
+{{- .Values.httpTokens.existingSecret | default (printf "%s-http" (include "tideline.fullname" .)) }}
 {{- end }}
 
 {{- define "tideline.stateDir" -}}

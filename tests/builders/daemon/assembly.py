@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
+from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
@@ -87,6 +88,7 @@ def full_registry(status: Callable[[], DaemonStatus] = daemon_status) -> Collect
     runtime = runtime_of(status=status)
     build_parts(runtime)
     EndpointMetrics(runtime.registry)  # has a process and a registry of its own
+    HttpMetrics(runtime.registry)  # registered by the service
     return runtime.registry
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from daemon.http.server import HttpServer
+from daemon.process.state_directory import ADDRESS_FILE, write_atomically
 from tests.builders.daemon.loops import first_that
 
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
 
 HOST = "127.0.0.1"
@@ -28,10 +29,12 @@ hundreds."""
 
 
 @contextmanager
-def served(app: Starlette, state_dir: Path | None = None) -> Iterator[HttpServer]:
+def served(app: ASGIApp, state_dir: Path | None = None) -> Iterator[HttpServer]:
     """Serve ``app`` on a free port, which ``state_dir`` records."""
     with closing(HttpServer(app, HOST, 0)) as server:
-        server.start(state_dir)
+        server.start()
+        if state_dir is not None:
+            write_atomically(state_dir / ADDRESS_FILE, {"host": HOST, "port": server.port})
         yield server
 
 
@@ -44,13 +47,14 @@ class Answer:
     headers: dict[str, str]
 
 
-def asked(port: int, path: str, method: str = "GET") -> Answer:
+def asked(port: int, path: str, method: str = "GET", token: str | None = None) -> Answer:
     """Send a request without the product's own client."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
-        connection.request(method, path)
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
-        headers = {name.lower(): value for name, value in answer.getheaders()}
-        return Answer(answer.status, answer.read().decode(), headers)
+        received = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, answer.read().decode(), received)
 
 
 def told_port(state_dir: Path) -> int:

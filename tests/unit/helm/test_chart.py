@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,14 @@ def test_the_config_map_is_a_configuration_that_the_daemon_accepts(
     config = load_config(path, {})
     container = pod(objects)["containers"][0]
     assert config.http.host == "0.0.0.0"  # noqa: S104 - inside a pod
-    assert container["ports"] == [{"name": "http", "containerPort": config.http.port}]
+    assert container["ports"] == [
+        {"name": "http", "containerPort": config.http.port},
+        {"name": "probes", "containerPort": config.http.probes_port},
+    ]
+    assert {each.file.parent.as_posix() for each in config.http.tokens.values()} == {
+        mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "tokens"
+    }
+    assert {each.file.name for each in config.http.tokens.values()} == set(objects["Secret"]["data"])
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["state"] == str(config.state.dir)
     assert container["args"] == ["run", "--config", f"{mounts['config']}/tideline.yaml"]
@@ -252,9 +260,9 @@ def test_clients_reach_the_metastore_endpoints_that_the_daemon_runs(render: Rend
     for kind in ("StatefulSet", "Service", "NetworkPolicy"):
         kubernetes_validate.validate(objects[kind], KUBERNETES_VERSIONS[0], strict=True)
     ports = {each["name"]: each["containerPort"] for each in pod(objects)["containers"][0]["ports"]}
-    assert ports == {"http": 9000, "metastore-0": 9083, "metastore-1": 9084}
+    assert ports == {"http": 9000, "probes": 8471, "metastore-0": 9083, "metastore-1": 9084}
     services = {each["name"]: each["port"] for each in objects["Service"]["spec"]["ports"]}
-    assert services == {"http": 8470, "metastore-0": 9083, "metastore-1": 9084}
+    assert services == {"http": 8470, "probes": 8471, "metastore-0": 9083, "metastore-1": 9084}
     rule = objects["NetworkPolicy"]["spec"]["ingress"][1]
     assert [each["port"] for each in rule["ports"]] == ["metastore-0", "metastore-1"]
     assert rule["from"] == clients
@@ -267,7 +275,22 @@ def test_clients_reach_the_metastore_endpoints_that_the_daemon_runs(render: Rend
 def test_what_the_user_sets_wins_over_what_the_chart_adds(render: Render) -> None:
     objects = render({"config": {"state": {"dir": "/data"}, "http": {"host": "127.0.0.1"}}})
     written = yaml.safe_load(objects["ConfigMap"]["data"]["tideline.yaml"])
-    assert written == {"state": {"dir": "/data"}, "http": {"host": "127.0.0.1", "port": 8470}}
+    assert written["state"] == {"dir": "/data"}
+    assert written["http"]["host"] == "127.0.0.1"
+    assert written["http"]["port"] == 8470
+
+
+def test_the_tokens_are_secrets_that_nobody_can_guess_and_may_be_those_of_the_user(render: Render) -> None:
+    first, second = render({})["Secret"], render({})["Secret"]
+    tokens = [b64decode(token) for each in (first, second) for token in each["data"].values()]
+    assert len(set(tokens)) == 4
+    assert {len(token) for token in tokens} == {48}
+    own = render({"httpTokens": {"existingSecret": "mine"}})
+    assert "Secret" not in own
+    volumes = {volume["name"]: volume for volume in pod(own)["volumes"]}
+    assert volumes["tokens"]["secret"] == {"secretName": "mine"}
+    (variable,) = own["Test"]["spec"]["containers"][0]["env"]
+    assert variable["valueFrom"]["secretKeyRef"] == {"name": "mine", "key": "view"}
 
 
 @BOTH
@@ -276,9 +299,9 @@ def test_probes_ask_for_heartbeats_and_never_for_freshness(render: Render, value
     container = pod(render(values))["containers"][0]
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert asked == {
-        "startupProbe": {"path": "/livez", "port": "http"},
-        "livenessProbe": {"path": "/livez", "port": "http"},
-        "readinessProbe": {"path": "/livez", "port": "http"},
+        "startupProbe": {"path": "/livez", "port": "probes"},
+        "livenessProbe": {"path": "/livez", "port": "probes"},
+        "readinessProbe": {"path": "/livez", "port": "probes"},
     }
     startup = container["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 600
@@ -359,9 +382,9 @@ def test_the_service_monitor_finds_the_service(render: Render) -> None:
     assert (
         monitor["spec"]["selector"]["matchLabels"].items() <= objects["Service"]["metadata"]["labels"].items()
     )
-    assert monitor["spec"]["endpoints"] == [{"port": "http", "path": "/metrics", "interval": "15s"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "probes", "path": "/metrics", "interval": "15s"}]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
-    assert [port["name"] for port in objects["Service"]["spec"]["ports"]] == ["http"]
+    assert [port["name"] for port in objects["Service"]["spec"]["ports"]] == ["http", "probes"]
 
 
 def test_the_alerts_name_metrics_and_runbooks_that_exist(render: Render) -> None:

@@ -14,7 +14,9 @@ import pytest
 from daemon.flat.answers import FlatAnswers
 from daemon.flat.page import flat_routes
 from daemon.flat.status import FlatStatus
+from daemon.http.access import Access, Gate
 from daemon.http.markup import bar, percent_text, text
+from daemon.http.tokens import Tokens
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
@@ -134,10 +136,16 @@ def flats() -> list[FlatStatus]:
 
 
 @pytest.fixture
-def server(config: Config, flats: list[FlatStatus], tmp_path: Path) -> Iterator[HttpServer]:
+def tokens() -> Tokens:
+    return Tokens(())
+
+
+@pytest.fixture
+def server(config: Config, flats: list[FlatStatus], tmp_path: Path, tokens: Tokens) -> Iterator[HttpServer]:
     answers = FlatAnswers(config, lambda: flats)
     status = daemon_status(sections={"flats": tuple(flats)})
-    with served(app_of(*flat_routes(answers), status=lambda: status), tmp_path) as running:
+    app = Gate(app_of(*flat_routes(answers), status=lambda: status), Access(tokens=tokens), lambda _: None)
+    with served(app, tmp_path) as running:
         yield running
     answers.close()
 
@@ -147,8 +155,8 @@ def asked(log: KeyLog, *asks: KeyRequest) -> None:
     log.record([replace(each, at_s=int(time.time())) for each in asks], source="hive", position=None)
 
 
-def get(server: HttpServer, path: str) -> tuple[int, str]:
-    answer = asked_over_http(server.port, path)
+def get(server: HttpServer, path: str, token: str | None = None) -> tuple[int, str]:
+    answer = asked_over_http(server.port, path, token=token)
     return answer.status, answer.text
 
 
@@ -215,10 +223,30 @@ def test_a_name_that_is_no_table_is_not_found_and_not_echoed_as_markup(server: H
     assert get(server, "/api/v1/flat/none")[0] == 404
 
 
-def test_the_same_is_there_as_json(log: KeyLog, server: HttpServer) -> None:
+def test_names_of_users_are_shown_to_operators_only(log: KeyLog, server: HttpServer, tokens: Tokens) -> None:
+    told(log)
+    asked(
+        log,
+        key_request("gone", user="bob.b"),
+        key_request("gone", user="eve.e"),
+        key_request("x", user="bob.b"),
+    )
+    operator = tokens.add_own("operator")
+    for path in ("/flat/events", "/api/v1/flat/events"):
+        shown = get(server, path, operator)[1]
+        hidden = get(server, path)[1]
+        assert ("bob.b" in shown, "eve.e" in shown) == (True, True)
+        assert ("bob.b" in hidden, "eve.e" in hidden) == (False, False)
+    answer = json.loads(hidden)
+    first, second = answer["columns"][2]["users"]
+    assert first != second
+    assert {each["key"]: each["users"] for each in answer["candidates"]}["$.x"][0] in {first, second}
+
+
+def test_the_same_is_there_as_json(log: KeyLog, server: HttpServer, tokens: Tokens) -> None:
     told(log)
     asked(log, key_request("waits"), key_request("gone", user="bob"))
-    answer = json.loads(get(server, "/api/v1/flat/events")[1])
+    answer = json.loads(get(server, "/api/v1/flat/events", tokens.add_own("operator"))[1])
     assert [each["index"] for each in answer["columns"]] == [0, 1, 2]
     assert answer["columns"][1]["key"] == HOSTILE.text
     assert answer["columns"][2]["users"] == ["bob"]

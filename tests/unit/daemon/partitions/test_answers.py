@@ -21,6 +21,7 @@ from daemon.partitions.queries import (
     NamesByValues,
     PartitionsByExpression,
 )
+from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.table_state import LoadProgress
@@ -113,13 +114,13 @@ def server(answers: PartitionAnswers, registry: CollectorRegistry) -> Iterator[H
 
 
 @pytest.fixture
-def url(server: HttpServer) -> str:
-    return f"http://127.0.0.1:{server.port}"
+def address(server: HttpServer) -> DaemonAddress:
+    return DaemonAddress(f"http://127.0.0.1:{server.port}")
 
 
 @pytest.fixture
-def remote(url: str) -> RemoteAnswers:
-    return RemoteAnswers(url)
+def remote(address: DaemonAddress) -> RemoteAnswers:
+    return RemoteAnswers(address)
 
 
 def filtered(text: str = "", **changes: Any) -> FilterPartitions:
@@ -214,14 +215,18 @@ def test_the_client_gets_what_the_process_answers(answers: PartitionAnswers, rem
         ("?source=pond", 404, "not-found"),
     ],
 )
-def test_a_question_that_cannot_be_answered_has_a_code(url: str, path: str, code: int, said: str) -> None:
-    answered, body = fetch(url, f"/api/v1/partitions{path}")
+def test_a_question_that_cannot_be_answered_has_a_code(
+    address: DaemonAddress, path: str, code: int, said: str
+) -> None:
+    answered, body = fetch(address, f"/api/v1/partitions{path}")
     assert (answered, said in body.decode()) == (code, True), body
 
 
-def test_a_filter_that_takes_too_long_to_check_has_a_code(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_takes_too_long_to_check_has_a_code(
+    address: DaemonAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(check_budget, "CHECK_S", -1)
-    answered, body = fetch(url, f"/api/v1/partitions/{TABLE}/count?filter=x!='y'%20or%20dt!='z'")
+    answered, body = fetch(address, f"/api/v1/partitions/{TABLE}/count?filter=x!='y'%20or%20dt!='z'")
     assert (answered, b"filter-too-expensive" in body) == (400, True), body
 
 

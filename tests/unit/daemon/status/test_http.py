@@ -10,6 +10,7 @@ import pytest
 
 from daemon.http.server import HttpServer
 from daemon.process.state_directory import write_atomically
+from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_status, load_status
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
@@ -80,7 +81,7 @@ def test_metrics_are_returned_as_text_with_their_type(server: HttpServer) -> Non
 
 
 def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> None:
-    assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS) == daemon.status
+    assert fetch_status(DaemonAddress(f"http://127.0.0.1:{server.port}"), SECTIONS) == daemon.status
 
 
 def test_the_page_shows_the_status_and_escapes_foreign_texts(server: HttpServer, daemon: Daemon) -> None:
@@ -109,12 +110,9 @@ def test_a_port_in_use_is_a_configuration_error(server: HttpServer, daemon: Daem
     assert caught.value.context["key"] == "http.port"
 
 
-def test_the_actual_port_is_in_the_address_file_until_the_server_is_closed(
-    daemon: Daemon, tmp_path: Path
-) -> None:
+def test_the_daemon_is_found_by_its_address_file(daemon: Daemon, tmp_path: Path) -> None:
     with served(daemon.app(), tmp_path):
         assert load_status(tmp_path, SECTIONS) == daemon.status
-    assert not (tmp_path / "http.json").exists()
 
 
 def test_after_the_end_of_the_daemon_its_last_status_is_returned_as_stopped(
@@ -137,19 +135,19 @@ def test_a_damaged_status_file_is_ignored(tmp_path: Path) -> None:
 
 def test_another_server_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
     daemon.status = DaemonStatus("1", "h", 1, 0.0, 0.0)
-    assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS).version == "1"
+    assert fetch_status(DaemonAddress(f"http://127.0.0.1:{server.port}"), SECTIONS).version == "1"
     with pytest.raises(Transient):
-        fetch_status(f"http://127.0.0.1:{free_port()}", SECTIONS)
+        fetch_status(DaemonAddress(f"http://127.0.0.1:{free_port()}"), SECTIONS)
     for url in ("ftp://x", "nonsense", "http://h:port"):
         with pytest.raises(ConfigError):
-            fetch_status(url, SECTIONS)
+            fetch_status(DaemonAddress(url), SECTIONS)
 
 
 def test_an_answer_that_is_not_a_status_is_malformed() -> None:
     from starlette.applications import Starlette
 
     with served(Starlette()) as stranger, pytest.raises(MalformedEvent):
-        fetch_status(f"http://127.0.0.1:{stranger.port}", SECTIONS)
+        fetch_status(DaemonAddress(f"http://127.0.0.1:{stranger.port}"), SECTIONS)
 
 
 def free_port() -> int:

@@ -9,6 +9,7 @@ import pytest
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import OpenSource
 from daemon.catalog.queries import query_routes
+from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.commands import check_text, cover_text, latest_text, listing_text, show_text
@@ -87,7 +88,7 @@ def server(answers: TimelineAnswers) -> Iterator[HttpServer]:
 
 @pytest.fixture
 def remote(server: HttpServer) -> RemoteAnswers:
-    return RemoteAnswers(f"http://127.0.0.1:{server.port}")
+    return RemoteAnswers(DaemonAddress(f"http://127.0.0.1:{server.port}"))
 
 
 def cover(name: str, start: str = "2015-01-01", end: str = "2015-01-04", **changes: Any) -> CoverRange:
@@ -231,16 +232,16 @@ def test_a_client_gets_over_http_what_the_daemon_answers(
     ],
 )
 def test_a_strange_question_is_answered_with_400(server: HttpServer, path: str) -> None:
-    code, body = fetch(f"http://127.0.0.1:{server.port}", f"/api/v1/timelines{path}")
+    code, body = fetch(DaemonAddress(f"http://127.0.0.1:{server.port}"), f"/api/v1/timelines{path}")
     assert code == 400, body
     assert b'"code":' in body
 
 
 def test_a_daemon_without_a_catalog_and_no_daemon_at_all_are_told_apart() -> None:
     with served(app_of()) as running, pytest.raises(MalformedEvent, match="not a JSON object"):
-        RemoteAnswers(f"http://127.0.0.1:{running.port}").answer(ListTables())
+        RemoteAnswers(DaemonAddress(f"http://127.0.0.1:{running.port}")).answer(ListTables())
     with pytest.raises(Transient):
-        RemoteAnswers(f"http://127.0.0.1:{running.port}").answer(ListTables())
+        RemoteAnswers(DaemonAddress(f"http://127.0.0.1:{running.port}")).answer(ListTables())
 
 
 def test_the_texts_say_what_the_values_say(answers: TimelineAnswers) -> None:

@@ -1,0 +1,119 @@
+"""All connections of one HTTP server: who gets one, who has to give one up, and which have waited too long.
+
+A newcomer is not refused because others are silent: the connection that has waited longest for its client is
+closed in its favour. Only if every connection has a request in progress is a newcomer refused. A silent or
+slow client therefore costs others nothing.
+
+Every class here belongs to the thread of the event loop.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from daemon.http.limits import group_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.http.limits import Limits
+
+
+class Exchange(Protocol):
+    """What a connection is doing (``daemon.http.protocol``), once it is established."""
+
+    def waits_since(self) -> float | None:
+        """Return since when it waits for a request; None while one is being answered."""
+
+    def overdue(self, now_s: float, limits: Limits) -> str | None:
+        """Return which limit of time it exceeds."""
+
+
+class Connection:
+    """One accepted socket, from its acceptance to its end."""
+
+    def __init__(self, address: str, now_s: float, abort: Callable[[], None]) -> None:
+        self.group = group_of(address)
+        self.accepted_s = now_s
+        self.abort = abort
+        """Closes the connection at once, and drops what was not sent."""
+        self.exchange: Exchange | None = None
+        """None during the TLS handshake."""
+
+    def waits_since(self) -> float | None:
+        """Return since when it waits for its client; None while a request is being answered."""
+        return self.accepted_s if self.exchange is None else self.exchange.waits_since()
+
+    def overdue(self, now_s: float, limits: Limits) -> str | None:
+        """Return which limit of time it exceeds."""
+        if self.exchange is not None:
+            return self.exchange.overdue(now_s, limits)
+        return "head" if now_s - self.accepted_s > limits.head_s else None
+
+
+class Connections:
+    """The connections of one server."""
+
+    def __init__(
+        self, limits: Limits, refused: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``refused`` counts a connection that was closed or refused, by reason."""
+        self.limits = limits
+        self.clock = clock
+        self._refused = refused
+        self._open: set[Connection] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, address: str, abort: Callable[[], None]) -> Connection | None:
+        """Return the connection of a newcomer; None if it must be refused."""
+        newcomer = Connection(address, self.clock(), abort)
+        own = [each for each in self._open if each.group == newcomer.group]
+        if len(own) >= self.limits.connections_per_address and not self._close_one(own, "address"):
+            return None
+        if len(self._open) >= self.limits.connections and not self._close_one(self._open, "connections"):
+            return None
+        self._open.add(newcomer)
+        return newcomer
+
+    def end(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._open.discard(connection)
+
+    def sweep(self) -> None:
+        """Close the connections that exceed a limit of time."""
+        now_s = self.clock()
+        for connection in list(self._open):
+            reason = connection.overdue(now_s, self.limits)
+            if reason is not None:
+                self._close(connection, reason)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in list(self._open):
+            connection.abort()
+
+    def _close_one(self, among: set[Connection] | list[Connection], reason: str) -> bool:
+        """Close the connection that has waited longest; return False if none waits."""
+        waiting = list(_waiting(among))
+        if not waiting:
+            self._refused(reason)
+            return False
+        _, longest = min(waiting, key=lambda pair: pair[0])
+        self._close(longest, reason)
+        return True
+
+    def _close(self, connection: Connection, reason: str) -> None:
+        self._refused(reason)
+        self._open.discard(connection)
+        connection.abort()
+
+
+def _waiting(among: set[Connection] | list[Connection]) -> Iterator[tuple[float, Connection]]:
+    for connection in among:
+        since_s = connection.waits_since()
+        if since_s is not None:
+            yield since_s, connection

@@ -1,0 +1,35 @@
+"""Metrics of the HTTP servers: what was refused, and why."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter
+
+from daemon.process.metrics import Metric, MetricTable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class HttpMetrics(MetricTable):
+    """Refusals; thread-safe, never raises."""
+
+    refused = Metric(
+        Counter,
+        "tideline_http_refused",
+        "Connections and requests that an HTTP listener refused or closed, by reason: connections, address, "
+        "descriptors, tls, head, body, unread, answer (limits of connections and of time), busy, memory "
+        "(limits of answers), unauthenticated, forbidden (access).",
+        "listener",
+        "reason",
+    )
+
+    def refused_by(self, listener: str) -> Callable[[str], None]:
+        """Return what counts a refusal of one listener, by reason."""
+        return partial(self._refuse, listener)
+
+    def _refuse(self, listener: str, reason: str) -> None:
+        self.refused.labels(listener, reason).inc()

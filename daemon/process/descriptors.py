@@ -1,0 +1,38 @@
+"""File descriptors: as many as the system allows, and a part that connections from outside may not take.
+
+A process that has no descriptor left can open neither a file to copy nor a connection to Kafka or to a
+metastore. Descriptors are given out with the lowest free number, so the number of a new one shows how many
+are in use.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Final
+
+
+SOFT_LIMIT_MAX: Final = 65_536
+"""A higher limit is not used: some programs that inherit it touch every possible descriptor."""
+RESERVED: Final = 512
+"""Descriptors for state files, copies, metastores and Kafka."""
+
+
+def raise_limit() -> int:
+    """Raise the soft limit as far as the hard limit and ``SOFT_LIMIT_MAX`` allow, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = SOFT_LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, SOFT_LIMIT_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def is_reserved(descriptor: int) -> bool:
+    """Whether a new descriptor from outside is one of those that are kept for the daemon's own work.
+
+    Half of a limit that is not even twice the reserve is left to connections.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return False
+    return descriptor >= soft - min(RESERVED, soft // 2)

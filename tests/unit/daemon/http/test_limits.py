@@ -1,0 +1,275 @@
+"""What silent, slow and greedy clients can take from others: nothing. Over real sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from daemon.http import server as server_module
+from daemon.http.answering import Lane
+from daemon.http.endpoints import JSON, build_endpoint, made_response, probe_response
+from daemon.http.limits import HEAD_BYTES_MAX, Limits, group_of
+from daemon.http.server import HttpServer
+from tests.builders.daemon.http_client import HOST, asked
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.raw_clients import connect, connected, is_closed, rest_of, status_on
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from daemon.http.endpoints import Made
+
+
+LONG_S = 1_000.0
+LARGE_BYTES = 16 * 1024 * 1024
+"""More than the buffers of two sockets hold."""
+GET = b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+class Questions:
+    """An application whose answers wait until the test releases them."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.begun = threading.Semaphore(0)
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/livez", self._livez, methods=["GET"]),
+                Route("/slow", self._slow, methods=["GET"]),
+                Route("/status", self._status, methods=["GET"]),
+                Route("/large", self._large, methods=["GET"]),
+                Route("/body", self._body, methods=["POST"]),
+            ]
+        )
+
+    async def _livez(self, _request: Request) -> Response:
+        return probe_response()
+
+    async def _slow(self, request: Request) -> Response:
+        def make() -> Made:
+            self.begun.release()
+            assert self.released.wait(60)
+            return b"{}", JSON, 200
+
+        return await made_response(request, make, Lane.MEMORY)
+
+    async def _status(self, request: Request) -> Response:
+        return await made_response(request, lambda: (b"{}", JSON, 200), Lane.STATUS)
+
+    async def _large(self, request: Request) -> Response:
+        return await made_response(request, lambda: (b"x" * LARGE_BYTES, JSON, 200), Lane.STORE)
+
+    async def _body(self, request: Request) -> Response:
+        return PlainTextResponse(await request.body())
+
+
+@pytest.fixture
+def refused() -> Counter[str]:
+    return Counter()
+
+
+@pytest.fixture
+def questions() -> Iterator[Questions]:
+    made = Questions()
+    yield made
+    made.released.set()
+
+
+@contextmanager
+def limited(questions: Questions, refused: Counter[str], **limits: float) -> Iterator[HttpServer]:
+    """Serve with limits of which only the given ones can be reached."""
+    times = dict.fromkeys(("head_s", "body_s", "unread_s", "answer_s"), LONG_S)
+    own = Limits(**{**times, **limits})  # type: ignore[arg-type]  # numbers of connections are integers
+    count = threading.Lock()
+
+    def refuse(reason: str) -> None:
+        with count:
+            refused[reason] += 1
+
+    with closing(HttpServer(questions.app(), HOST, 0, limits=own, refused=refuse)) as server:
+        server.start()
+        yield server
+
+
+def test_seventy_silent_connections_keep_nobody_out(questions: Questions, refused: Counter[str]) -> None:
+    with limited(questions, refused, connections=64) as server, connected(server.port, 70):
+        assert [asked(server.port, "/livez").status for _ in range(10)] == [200] * 10
+    assert set(refused) == {"address"}
+
+
+def test_four_hundred_connections_take_no_more_descriptors_than_are_allowed(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with (
+        limited(questions, refused, connections=32, connections_per_address=500) as server,
+        connected(server.port, 400) as clients,
+    ):
+        assert asked(server.port, "/livez").status == 200
+        eventually(lambda: sum(not is_closed(client) for client in clients) < 32)
+    assert refused["connections"] >= 400 + 1 - 32
+
+
+def test_the_connection_that_has_waited_longest_gives_way(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with limited(questions, refused, connections=2) as server, connected(server.port, 2) as (first, second):
+        second.sendall(GET % b"/livez")
+        assert status_on(second) == 200
+        assert asked(server.port, "/livez").status == 200
+        assert rest_of(first) == b""
+        second.sendall(GET % b"/livez")
+        assert status_on(second) == 200
+
+
+def test_a_newcomer_is_refused_only_while_every_connection_has_a_question(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with limited(questions, refused, connections=2) as server:
+        with closing(connect(server.port)) as first, closing(connect(server.port)) as second:
+            for client in (first, second):
+                client.sendall(GET % b"/slow")
+                assert questions.begun.acquire(timeout=60)
+            with closing(connect(server.port)) as third:
+                answer = rest_of(third)
+            assert answer.startswith(b"HTTP/1.1 503")
+            assert b"retry-after: " in answer
+            questions.released.set()
+            assert status_on(first) == 200
+        assert refused == {"connections": 1}
+
+
+def test_one_address_has_a_share_of_the_connections(questions: Questions, refused: Counter[str]) -> None:
+    with (
+        limited(questions, refused, connections=4, connections_per_address=2) as server,
+        connected(server.port, 1, "127.0.0.2") as others,
+        connected(server.port, 10, "127.0.0.3") as greedy,
+    ):
+        eventually(lambda: sum(not is_closed(client) for client in greedy) == 2)
+        others[0].sendall(GET % b"/livez")
+        assert status_on(others[0]) == 200
+    assert refused == {"address": 8}
+
+
+@pytest.mark.parametrize(
+    ("sent", "limits", "reason"),
+    [
+        (b"", {"head_s": 0.1}, "head"),
+        (b"GET /livez HTTP/1.1\r\nhost: loc", {"head_s": 0.1}, "head"),
+        (GET % b"/livez", {"head_s": 0.1}, "head"),
+        (b"POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx", {"body_s": 0.1}, "body"),
+        (GET % b"/large", {"unread_s": 0.1}, "unread"),
+        (GET % b"/slow", {"answer_s": 0.1}, "answer"),
+    ],
+    ids=["nothing", "half a head", "no second request", "half a body", "unread", "an endless answer"],
+)
+def test_a_client_that_keeps_the_server_waiting_is_disconnected(
+    questions: Questions, refused: Counter[str], sent: bytes, limits: dict[str, float], reason: str
+) -> None:
+    with limited(questions, refused, **limits) as server, closing(connect(server.port)) as client:
+        client.sendall(sent)
+        eventually(lambda: refused[reason] == 1)
+        assert len(rest_of(client)) < LARGE_BYTES
+        assert asked(server.port, "/status").status == 200
+
+
+def test_a_slow_head_is_cut_off_however_often_a_byte_arrives(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with limited(questions, refused, head_s=0.1) as server, closing(connect(server.port)) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nx: ")
+
+        def send_until_closed() -> bool:
+            try:
+                client.sendall(b"y")
+            except ConnectionError:
+                return True
+            return is_closed(client)
+
+        eventually(send_until_closed)
+    assert refused == {"head": 1}
+
+
+def test_a_head_has_a_limit(questions: Questions, refused: Counter[str]) -> None:
+    with limited(questions, refused) as server, closing(connect(server.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nx: " + b"y" * (HEAD_BYTES_MAX + 1))
+        assert rest_of(client).startswith(b"HTTP/1.1 4")
+
+
+def test_questions_beyond_the_queue_are_refused_while_the_status_and_probes_answer(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with (
+        limited(questions, refused, memory_workers=2, waiting=3) as server,
+        connected(server.port, 20) as clients,
+    ):
+        for client in clients:
+            client.sendall(GET % b"/slow")
+        eventually(lambda: refused["busy"] == 15)
+        assert asked(server.port, "/livez").status == 200
+        assert asked(server.port, "/status").status == 200
+        answer = asked(server.port, "/slow")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+        assert '"code":"overloaded"' in answer.text
+        questions.released.set()
+        assert sorted(map(status_on, clients)) == [200] * 5 + [503] * 15
+
+
+def test_answers_that_nobody_reads_have_a_common_budget(questions: Questions, refused: Counter[str]) -> None:
+    with limited(questions, refused, answers_bytes=3 * LARGE_BYTES) as server:
+        with connected(server.port, 5) as clients:
+            for client in clients:
+                client.sendall(GET % b"/large")
+            eventually(lambda: refused["memory"] == 3)
+            assert asked(server.port, "/large").status == 503
+            assert asked(server.port, "/status").status == 200
+        eventually(lambda: asked(server.port, "/large").status == 200)
+
+
+def test_an_answer_larger_than_the_budget_is_sent_alone(questions: Questions, refused: Counter[str]) -> None:
+    with limited(questions, refused, answers_bytes=1) as server:
+        assert len(asked(server.port, "/large").text) == LARGE_BYTES
+        assert refused == {}
+
+
+def test_descriptors_that_are_reserved_are_not_given_to_clients(
+    questions: Questions, refused: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with limited(questions, refused) as server:
+        monkeypatch.setattr(server_module, "is_reserved", lambda _: True)
+        with closing(connect(server.port)) as client:
+            assert rest_of(client).startswith(b"HTTP/1.1 503")
+        monkeypatch.undo()
+        assert asked(server.port, "/livez").status == 200
+    assert refused == {"descriptors": 1}
+
+
+def test_a_query_in_a_thread_may_fail_unexpectedly_without_ending_it(refused: Counter[str]) -> None:
+    def fail(_name: str, _parameters: dict[str, str]) -> dict[str, object]:
+        raise RuntimeError("a defect")
+
+    app = Starlette(
+        routes=[Route("/fails", build_endpoint((), fail)), Route("/works", build_endpoint((), lambda *_: {}))]
+    )
+    with closing(HttpServer(app, HOST, 0, limits=Limits(store_workers=1))) as server:
+        server.start()
+        assert [asked(server.port, path).status for path in ("/fails", "/works")] == [500, 200]
+
+
+def test_addresses_are_grouped_by_who_may_have_them() -> None:
+    assert group_of("10.0.0.1") != group_of("10.0.0.2")
+    assert group_of("::ffff:10.0.0.1") == group_of("10.0.0.1")
+    assert group_of("2001:db8::1") == group_of("2001:db8::ffff:1") != group_of("2001:db8:1::1")
+    assert group_of("fe80::1%eth0") == group_of("fe80::2%eth0")
