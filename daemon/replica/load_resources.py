@@ -1,9 +1,9 @@
 """What the loads of a policy have for themselves, so that they delay no other table:
 copy threads, and a second reader of the topic.
 
-Every load has its own copy threads, which end with it. Their counts are kept, so that the metrics of copies
-and bytes contain all files that reach the target, and never decrease. Tables that catch up read a range of
-events with a separate reader.
+Every load has a copy pool of its own, with the threads for loads of its target. The counts of pools that have
+ended are kept, so that the metrics of copies and bytes contain all files that reach the target, and never
+decrease. Tables that catch up read a range of events with a separate reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LoadCopies:
         """The counts of ended loads, and the pool of the last one; replaced as a whole."""
 
     def open(self) -> CopyPool:
-        """Return the copy threads of the next load."""
+        """Return the copy pool of the next load."""
         pool = self._build()
         self._loads = (self.total(), pool)
         return pool

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.shared import SharedResources
+    from daemon.replica.shared import SharedResources, TargetThreads
     from daemon.replica.status.policy_sections import PolicySection
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
@@ -159,10 +159,12 @@ def build_projection(
         target, policy, found=lambda database: file_systems.trust(database_directories(database))
     )
     copier = Copier(file_systems, roots, guard=position.require_held)
-    copies = CopyPool(copier, workers=config.files.copy_workers, beat=beat)
+    threads = shared.targets[settings.target]
+    copies = CopyPool(copier, workers=config.files.copy_workers, threads=threads.copies, beat=beat)
     context = Context.between(
         source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
     )
+    context = replace(context, threads=threads.ahead)
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,
@@ -174,9 +176,10 @@ def build_projection(
     return projection, copies
 
 
-def _open_load_pool(config: Config, context: Context) -> CopyPool:
-    """Return the copy threads of one load."""
-    return CopyPool(context.build_copier(), workers=config.files.copy_workers)
+def _open_load_pool(config: Config, context: Context, threads: TargetThreads) -> CopyPool:
+    """Return the copies of one load."""
+    workers = config.files.copy_workers
+    return CopyPool(context.build_copier(), workers=workers, threads=threads.load_copies)
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:
@@ -223,7 +226,8 @@ class _Replica:
         except BaseException:
             projection.close()
             raise
-        load_copies = LoadCopies(lambda: _open_load_pool(config, context))
+        threads = shared.targets[config.policy(name).target]
+        load_copies = LoadCopies(lambda: _open_load_pool(config, context, threads))
         load_counts = LoadCounts()
         load_thread = LoadThread(context, load_copies.open, load_settings(config), progress=load_counts)
         self._followed = FollowedReplica(

@@ -1,4 +1,8 @@
-"""What the policies of a daemon share, so that a policy without work costs nothing."""
+"""What the policies of a daemon share, so that a policy without work costs nothing.
+
+Threads belong to a target: if one hangs, the policies of the others continue. Loads have copy threads of
+their own, so that a table of many files does not delay the copies of replay.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from daemon.sources.metastores import MetastoreClients
+from handlers.replication.context import start_threads
+from handlers.shared_threads import SharedThreads
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from daemon.config.model import Config
     from daemon.sources.connections import CallMetrics
 
@@ -18,12 +26,43 @@ class SharedResources:
     """Built once for all policies of a process; thread-safe. Opens nothing before it is used."""
 
     metastores: MetastoreClients
+    targets: Mapping[str, TargetThreads]
 
     @classmethod
     def of(cls, config: Config, calls: CallMetrics) -> Self:
         """Return what the policies of this configuration share; calls are counted in ``calls``."""
-        return cls(MetastoreClients(config, calls))
+        workers = config.files.copy_workers
+        return cls(
+            MetastoreClients(config, calls),
+            {
+                name: TargetThreads(
+                    ahead=start_threads(),
+                    copies=SharedThreads(workers, name="tideline-copy"),
+                    load_copies=SharedThreads(workers, name="tideline-load-copy"),
+                )
+                for name in config.targets
+            },
+        )
 
     def close(self) -> None:
         """Release everything that no policy uses any more."""
         self.metastores.close()
+        for threads in self.targets.values():
+            threads.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetThreads:
+    """The threads of one target's policies; none runs without work."""
+
+    ahead: SharedThreads
+    """Apply changes ahead of their turn."""
+    copies: SharedThreads
+    """Copy files that replay needs."""
+    load_copies: SharedThreads
+    """Copy the files of loads."""
+
+    def close(self) -> None:
+        """Let threads without work end at once."""
+        for threads in (self.ahead, self.copies, self.load_copies):
+            threads.close()

@@ -9,6 +9,7 @@ from handlers.files.copying.copies import Copier
 from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.table_cache import TableCache
+from handlers.shared_threads import SharedThreads
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
 from state.transactions.valid_write_ids import ValidWriteIds
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
 
 
 LANES: Final = 3
-"""Connections for work ahead (``lanes``), beside replay's own. More gain little: the target's metastore
+"""So many lanes (``lanes``) work for one policy at a time. More gain little: the target's metastore
 serializes the end of every change, because it numbers the events of its own log."""
+THREADS_MAX: Final = 6
+"""Threads for the work ahead of all policies of a target: lanes, and transactions that are opened ahead."""
+
+
+def start_threads() -> SharedThreads:
+    """Return the threads for the work ahead of a target's policies; none runs before the first work."""
+    return SharedThreads(THREADS_MAX, name="tideline-ahead")
+
 
 QUARANTINED: Final = "quarantined"
 SKIPPED: Final = "failed"
@@ -57,6 +66,8 @@ class Context:
     overlaps: bool = True
     """Whether events of a batch are joined, or done ahead of their turn. Without, each is applied at its turn
     and alone; the result is the same."""
+    threads: SharedThreads = field(default_factory=start_threads)
+    """For work ahead; the policies of a target share them."""
 
     @staticmethod
     def between(

@@ -149,7 +149,12 @@ class FilesConfig(Section):
     """Copying of files between the clusters."""
 
     copy_workers: int = Field(
-        default=WORKERS_DEFAULT, ge=1, le=256, description="Files copied at the same time for each policy."
+        default=WORKERS_DEFAULT,
+        ge=1,
+        le=256,
+        description="Files that all policies of a target copy at the same time, and as many again for loads. "
+        "Half as many more are copied for policies that have none, so that large files of one policy do not "
+        "delay the others.",
     )
     options: dict[Name, Options] = Field(
         default={},

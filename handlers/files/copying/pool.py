@@ -1,15 +1,16 @@
-"""Copies many files at once: worker threads around one ``Copier``,
+"""Copies many files at once: workers around one ``Copier``,
 with a bounded queue and a bound on bytes in flight.
 
 ``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So
 a copy of hours sends heartbeats, and one that transfers nothing does not.
 
-A worker starts when a copy is submitted and no other worker is free, waits for the next copy without polling,
-and ends after ``IDLE_S`` without one. So a pool costs no thread while nothing is copied, and a daemon can
-have hundreds of them.
+A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts when a copy is
+submitted and the pool has fewer than ``workers``, and ends when the queue is empty. So a pool costs no thread
+while nothing is copied, and a daemon can have hundreds of them.
 
 A worker takes small files one after another and makes their names durable together
-(``handles.UnsettledCopies``); a copy has ended only after that.
+(``handles.UnsettledCopies``); a copy has ended only after that. Then it leaves its thread to the other pools,
+and continues at its next turn.
 
 The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very
 differently. Threads suffice, because hashing and system calls run without the interpreter's lock.
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.byte_limits import ByteBudget
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
+from handlers.shared_threads import SharedThreads
 from state.errors import FilesUnavailable, TidelineError
 
 
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
-IDLE_S: Final = 10.0
-"""How long a worker waits for another copy before it ends."""
 _SMALL_BYTES: Final = 1024 * 1024
 """A larger file is not started while the names of others wait to be made durable."""
 _POLL_S: Final = 0.2
@@ -69,28 +69,33 @@ class CopyCounters:
 
 
 class CopyPool:
-    """Worker threads that share one ``Copier``."""
+    """Workers that share one ``Copier``."""
 
     def __init__(
         self,
         copier: Copier,
         *,
         workers: int = WORKERS_DEFAULT,
+        threads: SharedThreads | None = None,
         bytes_in_flight_max: int = BYTES_IN_FLIGHT_DEFAULT,
         queue_max: int = QUEUE_DEFAULT,
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Copy in at most ``workers`` threads;
+        """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given;
         ``beat`` is called in the threads of callers that wait while copies make progress.
 
-        ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
+        ``throttle`` limits the bytes that all workers together read for copies; the pool closes it.
         """
         assert workers >= 1, workers
         assert queue_max >= 1, queue_max
         self._copier = copier
         self._budget = ByteBudget(bytes_in_flight_max)
         self._workers = workers
+        self._own_threads = None
+        if threads is None:
+            threads = self._own_threads = SharedThreads(workers, reserved=0, name="tideline-copy")
+        self._threads = threads.user(workers)
         self._queue_max = queue_max
         self._queue: deque[CopyHandle] = deque()
         self._running: set[CopyHandle] = set()
@@ -103,12 +108,9 @@ class CopyPool:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         """Notified when the queue gets shorter."""
-        self._arrived = threading.Condition(self._lock)
-        """Notified when the queue gets longer."""
         self._closed = False
-        self._threads: set[threading.Thread] = set()
-        self._idle = 0
-        """How many of the threads wait for a copy."""
+        self._working = 0
+        """How many workers run, or wait for their turn."""
 
     @property
     def allowed(self) -> AllowedRoots:
@@ -123,22 +125,18 @@ class CopyPool:
         return handle
 
     def _put(self, handle: CopyHandle) -> bool:
-        """Queue a copy, for which a worker is free or is started if there may be one more; return False if
-        the queue stays full for ``_POLL_S``.
+        """Queue a copy, and start a worker if there may be one more; return False if the queue stays full for
+        ``_POLL_S``.
         """
         with self._lock:
             if not self._room.wait_for(lambda: self._closed or len(self._queue) < self._queue_max, _POLL_S):
                 return False
             if self._closed:
                 raise FilesUnavailable("the copy pool is closed", target=handle.task.target_uri)
-            # Each idle worker takes one of the queued copies, including those that are notified already.
-            if self._idle <= len(self._queue) and len(self._threads) < self._workers:
-                name = f"tideline-copy-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()
-                self._threads.add(thread)
             self._queue.append(handle)
-            self._arrived.notify()
+            if self._working < self._workers:
+                self._working += 1
+                self._threads.submit(self._work)
             return True
 
     def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
@@ -199,14 +197,13 @@ class CopyPool:
             return len(self._queue), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``.
+        """Cancel everything, stop the workers and return whether all ended within ``timeout_s``.
         May be called twice.
         """
         with self._lock:
             self._closed = True
-            queued, running, threads = list(self._queue), list(self._running), list(self._threads)
+            queued, running = list(self._queue), list(self._running)
             self._queue.clear()
-            self._arrived.notify_all()
             self._room.notify_all()
         for handle in queued:  # no caller waits for them
             handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
@@ -214,41 +211,34 @@ class CopyPool:
         if self._throttle is not None:
             self._throttle.close()
         self._budget.close()
-        deadline = time.monotonic() + timeout_s
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+        self._threads.cancel_waiting()
+        if self._own_threads is not None:
+            self._own_threads.close()
+        return self._threads.wait(timeout_s)
 
     def check(self) -> None:
         """Assert the pool's invariants."""
         with self._lock:
-            assert self._idle <= len(self._threads) <= self._workers
+            assert self._working <= self._workers
             assert len(self._queue) <= self._queue_max
-            assert len(self._running) <= len(self._threads) * (UNSETTLED_MAX + 1)
+            assert len(self._running) <= self._working * (UNSETTLED_MAX + 1)
             assert self._counters.skipped <= self._counters.files
         self._budget.check()
 
     def _work(self) -> None:
+        """Copy until the queue is empty or some copies are settled, and then take the next turn."""
         files_max = 1 if self._throttle is not None else UNSETTLED_MAX
         unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
-        while (handle := self._await_next()) is not None:
+        while (handle := self._next()) is not None:
             self._run(handle, unsettled)
-            while not unsettled.is_due and (more := self._next()) is not None:
-                self._run(more, unsettled)
-            unsettled.settle()
-
-    def _await_next(self) -> CopyHandle | None:
-        """Wait for a copy and take it;
-        return None if the worker ends, because none came in time or the pool is closed.
-        """
+            if unsettled.is_due:
+                break
+        unsettled.settle()
         with self._lock:
-            self._idle += 1
-            self._arrived.wait_for(lambda: self._closed or self._queue, IDLE_S)
-            self._idle -= 1
-            if not self._queue:
-                self._threads.discard(threading.current_thread())
-                return None
-            return self._pop()
+            if self._queue:
+                self._threads.submit(self._work)
+            else:
+                self._working -= 1
 
     def _next(self) -> CopyHandle | None:
         with self._lock:

@@ -1,5 +1,5 @@
-"""Lanes: threads that change the target's metastore while replay does something else,
-each with a connection of its own.
+"""Lanes: threads that change the target's metastore while replay does something else.
+All policies of a target share them (``Context.threads``).
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
 stored, and a cache of its own for one event. What an event changes in the state of the policy is recorded at
@@ -12,9 +12,8 @@ Every change is checked against the claim of the target database, as those of re
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects.effect_table import apply_effect
@@ -58,18 +57,19 @@ class Lanes:
 
     def __init__(self, context: Context, count: int) -> None:
         self._context = context
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix=f"lane-{context.policy.name}")
-        self._unused: SimpleQueue[Metastore] = SimpleQueue()
-        self._connections: list[Metastore] = []
+        self._threads = context.threads.user(count)
+        # One more than there are lanes is never needed, and each is used by one lane at a time.
+        self._clients = [context.target.clone() for _ in range(count)]
+        self._unused = list(self._clients)
 
     def start(self, event: Event, events: Sequence[Event], table: Table | None) -> Job:
         """Apply ``event``, which stands for ``events``, in a lane;
         ``table`` is the target's table if replay has cached it.
         """
-        return Job(events, self._executor.submit(self._apply, event, table, time.perf_counter()))
+        return Job(events, self._threads.submit(self._apply, event, table, time.perf_counter()))
 
     def _apply(self, event: Event, table: Table | None, submitted: float) -> Done:
-        target = self._take_connection()
+        target = self._unused.pop()
         try:
             cache = TableCache(target, self._context.policy)
             if table is not None:
@@ -79,16 +79,7 @@ class Lanes:
             ended = time.perf_counter()
             return Done(cache.peek(event.table or ""), ended - started, started - submitted)
         finally:
-            self._unused.put(target)
-
-    def _take_connection(self) -> Metastore:
-        """Return a client that no other lane uses."""
-        try:
-            return self._unused.get_nowait()
-        except Empty:
-            connection = self._context.target.clone()
-            self._connections.append(connection)
-            return connection
+            self._unused.append(target)
 
     def _build_context(self, target: Metastore, cache: TableCache) -> Context:
         tables = replace(
@@ -113,7 +104,7 @@ class Lanes:
         wait([job.future for job in jobs if not job.future.cancel()])
 
     def close(self) -> None:
-        """Release threads and connections."""
-        self._executor.shutdown()
-        for connection in self._connections:
-            connection.close()
+        """Wait until no lane works, and release the connections."""
+        self._threads.close()
+        for client in self._clients:
+            client.close()

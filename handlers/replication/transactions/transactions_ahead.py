@@ -1,11 +1,11 @@
-"""Opens transactions on the target ahead of their turn, by a thread and a connection of its own.
+"""Opens transactions on the target ahead of their turn, beside replay.
 
 The target's metastore opens a transaction while it commits another one. So replay starts the openings of
 later transactions and waits for none of them until their write ids are to be allocated.
 
-They are opened one after the other, in the order in which they were started. Before a transaction is replayed
-to its end, its opening has ended or was cancelled: opening it afterwards would open another one. When a batch
-ends, none is under way.
+One thread at a time opens them, of those that the target's policies share (``Context.threads``), in the order
+in which they were started. Before a transaction is replayed to its end, its opening has ended or was
+cancelled: opening it afterwards would open another one. When a batch ends, none is under way.
 
 If an opening fails, none is started any more in this batch. Replay opens the transaction at its turn, so that
 a failure is reported there.
@@ -13,7 +13,7 @@ a failure is reported there.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
@@ -37,8 +37,8 @@ class TransactionsAhead:
         self._context = context
         self._started: dict[int, Future[int | None]] = {}
         """The target's transactions by source transaction; None if it could not be opened."""
-        self._executor: ThreadPoolExecutor | None = None
-        self._connection: Metastore | None = None
+        self._thread = context.threads.user(1)
+        self._client = context.target.clone()
         self.has_failed = False
         """Whether an opening of this batch failed."""
         self._opened = 0
@@ -61,17 +61,13 @@ class TransactionsAhead:
             future: Future[int | None] = Future()
             future.set_result(self._open(context.target, txn_id))
             return future
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"open-{context.policy.name}")
-            self._connection = context.target.clone()
-        return self._executor.submit(self._open_ahead, txn_id)
+        return self._thread.submit(self._open_ahead, txn_id)
 
     def _open_ahead(self, txn_id: int) -> int | None:
-        assert self._connection is not None
         if self.has_failed:
             return None
         try:
-            return self._open(self._connection, txn_id)
+            return self._open(self._client, txn_id)
         except TidelineError:
             self.has_failed = True
             return None
@@ -128,9 +124,7 @@ class TransactionsAhead:
         self._started.clear()
 
     def close(self) -> None:
-        """Release thread and connection."""
+        """Release the connection."""
         self.stop()
-        if self._executor is not None:
-            self._executor.shutdown()
-        if self._connection is not None:
-            self._connection.close()
+        self._thread.close()
+        self._client.close()

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import threading
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying import handles as handles_module
-from handlers.files.copying import pool as pool_module
 from handlers.files.copying.copies import Copied, Copier, CopyTask
+from handlers.files.copying.handles import UNSETTLED_MAX
 from handlers.files.copying.pool import CopyPool
+from handlers.shared_threads import SharedThreads
 from state.errors import FileLost, FilesUnavailable
+from tests.builders.daemon.loops import eventually
 from tests.builders.replication.warehouse import Warehouse, path_of
 
 
@@ -84,82 +84,74 @@ def test_many_files_are_copied_and_counted(warehouse: Warehouse) -> None:
     assert len(warehouse.target_files()) == 50
 
 
-def workers_of(pool: CopyPool) -> list[threading.Thread]:
-    with pool._lock:
-        return list(pool._threads)
-
-
-def test_workers_start_when_copies_need_them_and_are_used_again() -> None:
-    copier = Gated()
-    pool = CopyPool(copier, workers=3)
-    try:
-        assert workers_of(pool) == []
-        handles = [pool.submit(sized(1))]
-        assert len(workers_of(pool)) == 1
-        handles += [pool.submit(sized(1)) for _ in range(5)]
-        assert len(workers_of(pool)) == 3, "no more than allowed"
-        for _ in range(3):
-            assert copier.began.acquire(timeout=DEADLINE_S), "all of them copy at once"
-        copier.gate.set()
-        pool.wait(handles, DEADLINE_S)
-        started = set(workers_of(pool))
-        for _ in range(10):
-            pool.wait([pool.submit(sized(1))], DEADLINE_S)
-        assert set(workers_of(pool)) == started
+def test_pools_share_threads_that_end_without_copies() -> None:
+    threads, copier = SharedThreads(3, reserved=0, name="copy", idle_s=0.01), Gated()
+    pools = [CopyPool(copier, workers=2, threads=threads) for _ in range(5)]
+    assert threads.count() == 0
+    handles = [(pool, pool.submit(sized(1))) for pool in pools for _ in range(4)]
+    for _ in range(3):
+        assert copier.began.acquire(timeout=DEADLINE_S), "so many copy at once"
+    assert threads.count() == 3
+    copier.gate.set()
+    for pool, handle in handles:
+        pool.wait([handle], DEADLINE_S)
         pool.check()
-    finally:
-        assert pool.close(DEADLINE_S)
+    assert all(pool.close(DEADLINE_S) for pool in pools)
+    eventually(lambda: threads.count() == 0)
 
 
-def test_workers_end_when_nothing_is_copied_and_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "IDLE_S", 0.01)
-    copier = Gated()
+class Noting(Gated):
+    """Notes the sizes of the copies in the order in which they began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[str] = []
+
+    def publish(self, task: CopyTask, **rest: Any) -> Copied:
+        self.sizes.append(task.target_uri.rpartition("/")[2])
+        return super().publish(task, **rest)
+
+
+def test_a_pool_with_many_copies_leaves_its_threads_to_others_in_turn() -> None:
+    threads, copier = SharedThreads(1, reserved=0, name="copy"), Noting()
+    many, few = (CopyPool(copier, workers=1, threads=threads) for _ in range(2))
+    queued = [many.submit(sized(1)) for _ in range(5 * UNSETTLED_MAX)]
+    assert copier.began.acquire(timeout=DEADLINE_S)
+    copy = few.submit(sized(2))
     copier.gate.set()
-    pool = CopyPool(copier, workers=2)
-    try:
-        for _ in range(20):
-            pool.wait([pool.submit(sized(1)), pool.submit(sized(1))], DEADLINE_S)
-            for thread in workers_of(pool):
-                thread.join(DEADLINE_S)
-            assert workers_of(pool) == []
-            pool.check()
-    finally:
-        assert pool.close(DEADLINE_S)
+    few.wait([copy], DEADLINE_S)
+    many.wait(queued, DEADLINE_S)
+    assert copier.sizes.index("2") <= UNSETTLED_MAX
+    assert many.close(DEADLINE_S)
+    assert few.close(DEADLINE_S)
+    threads.close()
 
 
-def test_no_copy_is_lost_while_workers_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "IDLE_S", 0.0002)
-    copier = Gated()
+def test_a_pool_that_is_closed_does_not_wait_for_the_threads_of_others() -> None:
+    threads, busy, idle = SharedThreads(1, reserved=0, name="copy"), Gated(), Gated()
+    other, pool = CopyPool(busy, workers=1, threads=threads), CopyPool(idle, workers=1, threads=threads)
+    running = other.submit(sized(1))
+    assert busy.began.acquire(timeout=DEADLINE_S)
+    queued = pool.submit(sized(1))
+    assert pool.close(DEADLINE_S)
+    with pytest.raises(FilesUnavailable, match="closed"):
+        queued.result(0)
+    busy.gate.set()
+    assert other.wait([running], DEADLINE_S)
+    assert other.close(DEADLINE_S)
+    threads.close()
+
+
+def test_no_copy_is_lost_while_workers_end() -> None:
+    threads, copier = SharedThreads(2, name="copy", idle_s=0.0002), Gated()
     copier.gate.set()
-    pool = CopyPool(copier, workers=2)
+    pool = CopyPool(copier, workers=2, threads=threads)
     try:
         for number in range(2_000):
             pool.wait([pool.submit(sized(1)) for _ in range(number % 4)], DEADLINE_S)
         pool.check()
     finally:
         assert pool.close(DEADLINE_S)
-
-
-def test_a_worker_without_a_copy_does_not_wake() -> None:
-    copier = Gated()
-    copier.gate.set()
-    pool = CopyPool(copier, workers=1)
-    try:
-        pool.wait([pool.submit(sized(1))], DEADLINE_S)
-        (worker,) = workers_of(pool)
-        while pool._idle == 0:
-            time.sleep(0.01)
-        time.sleep(0.05)
-        before = count_wakes(worker)
-        time.sleep(0.7)
-        assert count_wakes(worker) == before
-    finally:
-        assert pool.close(DEADLINE_S)
-
-
-def count_wakes(thread: threading.Thread) -> str:
-    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
-    return next(line for line in status.splitlines() if line.startswith("voluntary_ctxt_switches"))
 
 
 def test_an_error_is_raised_by_its_own_handle_and_the_other_files_are_copied(warehouse: Warehouse) -> None:
@@ -267,12 +259,15 @@ def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> Non
     assert pool.close(DEADLINE_S)
 
 
-def test_a_defect_in_a_copy_is_raised_to_its_caller_and_does_not_end_the_worker() -> None:
-    pool = CopyPool(Gated(), workers=1)
+def test_a_defect_in_a_copy_is_raised_to_its_caller_and_does_not_end_the_pool() -> None:
+    copier = Gated()
+    copier.gate.set()
+    pool = CopyPool(copier, workers=1)
     try:
-        with pytest.raises(ValueError, match="invalid literal"):
-            pool.submit(CopyTask(SourceFile("file:/s"), "file:/t/no-number")).result(DEADLINE_S)
-        assert all(thread.is_alive() for thread in pool._threads)
+        for _ in range(3):
+            with pytest.raises(ValueError, match="invalid literal"):
+                pool.submit(CopyTask(SourceFile("file:/s"), "file:/t/no-number")).result(DEADLINE_S)
+        assert pool.wait([pool.submit(sized(1))], DEADLINE_S)
     finally:
         pool.close()
 
