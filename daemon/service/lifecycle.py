@@ -39,6 +39,7 @@ from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_directory import STATUS_FILE, state_lock, write_atomically
 from daemon.process.supervisor import Supervisor
+from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics
 from daemon.status.metrics import StatusCollector
@@ -108,6 +109,7 @@ class _Daemon:
         self._config = config
         sections = all_sections()
         registry = process_registry(self._status, sections)
+        registry.register(VolumeCollector(config.state.dir))
         loops = LoopMetrics(registry)
         runtime = Runtime(
             config=config,

@@ -50,7 +50,6 @@ PORTS: Final = 64
 AUTHENTICATED: Final[Mapping[str, str]] = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.io.encryption.enabled": "true",
 }
 """Mutual authentication by a secret of the application, and encryption of connections and of local files."""

@@ -21,14 +21,17 @@ from tests.builders.components.chart import NAMESPACE
 from tests.builders.components.installed_chart import (
     ACCOUNT,
     FORBIDDEN,
-    IMAGE,
     VALUES,
+    check_pod,
     configuration_maps,
     create_daemons_pod,
     install,
     names_of_executors,
+    of_executors,
     requests_of_account,
+    settings_of_executors,
 )
+from tests.builders.components.installed_chart import EXECUTORS as EXECUTORS_NAMESPACE
 from tests.builders.components.kubernetes_api import Refused
 from tests.builders.components.pod_runner import PodRunner
 from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
@@ -74,9 +77,13 @@ def test_the_charts_account_may_run_executors_in_its_namespace_and_nothing_else(
     account = administrator.as_service_account(ACCOUNT)
     other = "kube-system"
     paths = {
-        f"api/v1/namespaces/{NAMESPACE}/pods": with_executors,
-        f"api/v1/namespaces/{NAMESPACE}/configmaps": with_executors,
-        f"api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims": with_executors,
+        f"api/v1/namespaces/{EXECUTORS_NAMESPACE}/pods": with_executors,
+        f"api/v1/namespaces/{EXECUTORS_NAMESPACE}/configmaps": with_executors,
+        f"api/v1/namespaces/{EXECUTORS_NAMESPACE}/persistentvolumeclaims": False,
+        f"api/v1/namespaces/{EXECUTORS_NAMESPACE}/services": False,
+        f"api/v1/namespaces/{EXECUTORS_NAMESPACE}/secrets": False,
+        f"api/v1/namespaces/{NAMESPACE}/pods": False,
+        f"api/v1/namespaces/{NAMESPACE}/configmaps": False,
         f"api/v1/namespaces/{NAMESPACE}/secrets": False,
         f"api/v1/namespaces/{NAMESPACE}/serviceaccounts": False,
         f"apis/apps/v1/namespaces/{NAMESPACE}/statefulsets": False,
@@ -105,23 +112,22 @@ def test_executors_are_pods_and_a_killed_one_is_replaced_without_loss_or_duplica
     token = tmp_path / "token"
     table.spark = {"master": f"k8s://{api_server.url}", **EXECUTORS}
     table.conf = {
-        "spark.kubernetes.container.image": IMAGE,
-        "spark.kubernetes.namespace": NAMESPACE,
-        "spark.kubernetes.driver.pod.name": f"{ACCOUNT}-0",
         "spark.kubernetes.authenticate.oauthTokenFile": str(token),
         "spark.kubernetes.authenticate.caCertFile": str(api_server.authority),
         "spark.kubernetes.executor.missingPodDetectDelta": "5m",
     }
     objects = install(administrator, VALUES | {"config": table.configuration()})
-    name = create_daemons_pod(administrator, objects)
+    table.conf |= settings_of_executors(objects, tmp_path)
+    executors = of_executors(administrator)
+    create_daemons_pod(administrator, objects)
     token.write_text(administrator.as_service_account(ACCOUNT).token)
 
     table.land(range(2), lambda n: n % 100, count=ROWS)
-    with PodRunner(administrator, tmp_path / "pods") as runner:
+    with PodRunner(executors, tmp_path / "pods") as runner:
         with Child(table.command("run")) as driver:
             listen(driver, has_caught_up)
             eventually(lambda: len(runner.running()) == 2, DEADLINE_S)
-            check_pods(runner, administrator.read("Pod", name)["metadata"]["uid"])
+            check_pods(runner)
             runner.kill(runner.running()[0])
             table.land(range(2, 4), lambda n: 10**5 * n, count=ROWS)
             listen(driver, has_caught_up)
@@ -130,29 +136,25 @@ def test_executors_are_pods_and_a_killed_one_is_replaced_without_loss_or_duplica
         table.finished = table.check()
         assert table.finished == set(table.events) | table.lost
         eventually(lambda: runner.running() == [], DEADLINE_S)
-        assert len(names_of_executors(administrator)) == 2, "pods of a killed driver end and stay"
-        assert len(configuration_maps(administrator)) == 1
+        assert len(names_of_executors(executors)) == 2, "pods of a killed driver end and stay"
+        assert len(configuration_maps(executors)) == 1
         table.land(range(4, 5), lambda n: f"x{n}")
         table.ends_well()
-        assert names_of_executors(administrator) == set(), (
-            "the next driver removes them, and its own at its end"
-        )
-        assert configuration_maps(administrator) == set()
+        assert names_of_executors(executors) == set(), "the next driver removes them, and its own at its end"
+        assert configuration_maps(executors) == set()
     used, refused = requests_of_account(api_server)
     (rule,) = objects["Role"]["rules"]
     assert refused == []
     assert used <= {(verb, resource) for verb in rule["verbs"] for resource in rule["resources"]}
 
 
-def check_pods(runner: PodRunner, owner: str) -> None:
-    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their
-    table."""
+def check_pods(runner: PodRunner) -> None:
+    """Check that the pods are as configured, and that they name their table."""
     for pod in runner.pods.values():
         (container,) = pod["spec"]["containers"]
-        assert (container["image"], container["args"]) == (IMAGE, ["executor"])
+        check_pod(pod)
         assert container["resources"]["limits"]["memory"] == "1408Mi"
         assert container["resources"]["requests"] == {"cpu": "1", "memory": "1408Mi"}
-        assert [each["uid"] for each in pod["metadata"]["ownerReferences"]] == [owner]
         assert len(pod["metadata"]["labels"]["tideline-table"]) == 16
         environment = {each["name"]: each.get("value") for each in container["env"]}
         here = socket.gethostbyname(socket.gethostname())  # in a pod, its address

@@ -9,11 +9,15 @@ from tests.builders.components.chart import NAMESPACE, RELEASE, render_chart
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from dev.stack.servers.kubernetes import ApiServer
     from tests.builders.components.kubernetes_api import Api
 
 
 IMAGE = "registry.example.org/tideline:0.1.0-flat"
+EXECUTORS = f"{NAMESPACE}-{RELEASE}-tideline-executors"
 ACCOUNT = f"{RELEASE}-tideline"
 VALUES = {
     "image": {"repository": "registry.example.org/tideline", "tag": "0.1.0-flat"},
@@ -27,10 +31,50 @@ def install(api: Api, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Create all objects of the chart, each after a trial on the server."""
     objects = render_chart(values)
     del objects["Test"]
+    if namespace := objects.pop("Namespace", None):
+        api.create(namespace)
+        account = {"name": "default", "namespace": namespace["metadata"]["name"]}
+        api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     for each in objects.values():
-        assert api.create(each, dry_run=True)["metadata"]["namespace"] == NAMESPACE
+        assert api.create(each, dry_run=True)["metadata"]["namespace"] == each["metadata"]["namespace"]
         api.create(each)
     return objects
+
+
+def of_executors(api: Api) -> Api:
+    """Return the API for the namespace of the executors."""
+    return api.in_namespace(EXECUTORS)
+
+
+def settings_of_executors(objects: dict[str, dict[str, Any]], directory: Path) -> dict[str, str]:
+    """Return the settings of Spark that the chart adds, with its template of pods in the directory."""
+    template = directory / "executor.yaml"
+    template.write_text(objects["ConfigMap"]["data"]["executor.yaml"])
+    return {
+        "spark.kubernetes.namespace": EXECUTORS,
+        "spark.kubernetes.container.image": IMAGE,
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+    }
+
+
+def check_pod(pod: Mapping[str, Any]) -> None:
+    """Check that an executor's pod is as the chart wants it: nothing owns it, because its owner would be in
+    another namespace; it is restricted, and has the labels that the network policies name."""
+    (container,) = pod["spec"]["containers"]
+    assert (container["image"], container["args"]) == (IMAGE, ["executor"])
+    assert "ownerReferences" not in pod["metadata"]
+    assert pod["metadata"]["namespace"] == EXECUTORS
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {
+        "app.kubernetes.io/instance": RELEASE,
+        "app.kubernetes.io/component": "executor",
+    }.items() <= pod["metadata"]["labels"].items()
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment["_SPARK_AUTH_SECRET"], "the driver and its executors authenticate each other"
+    assert not any("secret" in word.lower() for word in container["args"])
 
 
 def create_daemons_pod(api: Api, objects: dict[str, dict[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 
@@ -26,12 +26,14 @@ GROUPS: Final = {
     "Pod": "api/v1",
     "Service": "api/v1",
     "ServiceAccount": "api/v1",
+    "Ingress": "apis/networking.k8s.io/v1",
     "NetworkPolicy": "apis/networking.k8s.io/v1",
     "PodDisruptionBudget": "apis/policy/v1",
     "Role": "apis/rbac.authorization.k8s.io/v1",
     "RoleBinding": "apis/rbac.authorization.k8s.io/v1",
     "StatefulSet": "apis/apps/v1",
 }
+PLURALS: Final = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}
 
 
 class Refused(Exception):
@@ -64,8 +66,17 @@ class Api:
 
     def create(self, resource: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; with ``dry_run`` the server does everything except storing it."""
-        path = self._path(resource["kind"])
+        path = self._path(resource["kind"], resource["metadata"].get("namespace"))
         return self._call("POST", path + ("?dryRun=All" if dry_run else ""), resource)
+
+    def replace(self, resource: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace an object by another of its kind and name."""
+        path = self._path(resource["kind"], resource["metadata"].get("namespace"))
+        return self._call("PUT", f"{path}/{resource['metadata']['name']}", resource)
+
+    def in_namespace(self, namespace: str) -> Api:
+        """Return the same API for objects of another namespace."""
+        return replace(self, namespace=namespace)
 
     def read(self, kind: str, name: str) -> dict[str, Any]:
         """Return an object."""
@@ -91,7 +102,7 @@ class Api:
     def _path(self, kind: str, namespace: str | None = None) -> str:
         if kind == "Namespace":
             return "api/v1/namespaces"
-        plural = "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
+        plural = PLURALS.get(kind, f"{kind.lower()}s")
         return f"{GROUPS[kind]}/namespaces/{namespace or self.namespace}/{plural}"
 
     def _call(

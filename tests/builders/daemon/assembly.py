@@ -12,6 +12,7 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
+from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
@@ -89,6 +90,7 @@ def full_registry(status: Callable[[], DaemonStatus] = daemon_status) -> Collect
     build_parts(runtime)
     EndpointMetrics(runtime.registry)  # has a process and a registry of its own
     HttpMetrics(runtime.registry)  # registered by the service
+    runtime.registry.register(VolumeCollector(runtime.config.state.dir))
     return runtime.registry
 
 

@@ -398,7 +398,7 @@ def test_the_alerts_name_metrics_and_runbooks_that_exist(render: Render) -> None
     assert len({alert["alert"] for alert in group["rules"]}) == len(group["rules"])
     for alert in group["rules"]:
         assert set(re.findall(r"tideline_\w+", alert["expr"])) <= listed, alert["alert"]
-        page, _, anchor = alert["annotations"]["runbook"].partition("#")
+        page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
         assert (page, anchor in anchors) == ("docs/OPERATIONS.md", True), alert["alert"]
         assert alert["labels"]["severity"] in {"warning", "critical"}
     assert any(alert["expr"] == "tideline_relay_lag_seconds > 90" for alert in group["rules"])

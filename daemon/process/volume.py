@@ -1,0 +1,44 @@
+"""The volume of the state directory as metrics, so that an alert comes before a write fails.
+
+Without space, positions cannot be recorded and everything waits. The daemon does not measure the directory
+itself: what counts is what is left, also for the other users of the volume.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from prometheus_client.metrics_core import Metric
+
+
+class VolumeCollector(Collector):
+    """Asks the file system at each scrape; without an answer there is no sample."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield both families, including those without samples."""
+        size = GaugeMetricFamily("tideline_state_volume_size_bytes", "Size of the volume of state.dir.")
+        free = GaugeMetricFamily(
+            "tideline_state_volume_free_bytes",
+            "Bytes that the daemon can still write to the volume of state.dir.",
+        )
+        try:
+            found = os.statvfs(self._directory)
+        except OSError:
+            pass
+        else:
+            size.add_metric((), found.f_blocks * found.f_frsize)
+            free.add_metric((), found.f_bavail * found.f_frsize)
+        yield size
+        yield free
