@@ -266,6 +266,10 @@ class FilesWritten(Event):
     raw_files: tuple[str, ...]
     owner_text: str | None = None
     partition_text: str | None = None
+    listed: bool = False
+    """Whether the relay has found the files, so that they may be gone although nothing is wrong."""
+    incomplete: str | None = None
+    """Why these may not be all files of the write; then the table must be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +284,8 @@ class TxnCommitted(Event):
     listed: bool = False
     """True where they include the partitions that Hive left out of its write events: the relay listed their
     files."""
+    incomplete: str | None = None
+    """Why the relay does not know what the transaction wrote, of a source that does not report it either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

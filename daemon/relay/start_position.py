@@ -195,13 +195,16 @@ def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent 
     None if the two are not of the same commit. Readers have applied the first parts and expect as many as
     these announced. The missing ones become write events without files, and the last part the commit without
     ``"enriched"``: a replica then fetches the write events from the source, and copies what it does not have.
+    If the source does not report them, it loads the tables.
     """
     written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):
         return None
     part, parts = last.position.part, last.position.parts
-    message = {name: value for name, value in commit["message"].items() if name not in {"enriched", "listed"}}
-    end = commit | {"message": message | {"writeEventsProblem": _PROBLEM}}
+    marks = {"enriched", "listed", "unreported"}
+    message = {name: value for name, value in commit["message"].items() if name not in marks}
+    reason = "incomplete" if commit["message"].get("unreported") else "writeEventsProblem"
+    end = commit | {"message": message | {reason: _PROBLEM}}
     empty = written | {"message": written["message"] | {"files": []}}
     bodies = [written] * (part + 1) + [empty] * (parts - part - 2) + [end]
     model = event.records[-1]

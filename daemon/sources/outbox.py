@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.kafka.topic import Topic
+    from daemon.sources.listing.listed_writes import ListedWrites
     from daemon.sources.outgoing_events import OutboxSettings, OutgoingEvent
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Connect, NotificationLog
@@ -62,7 +63,6 @@ class Outbox:
         """
         self._settings = settings
         self._beat = beat
-        self.unlogged = unlogged
         self._log = EventBatches(
             connect, batch_events=settings.section.batch_events, batch_bytes=settings.batch_bytes
         )
@@ -71,6 +71,7 @@ class Outbox:
             settings,
             hard_bytes_max=hard_bytes_max,
             connection=self._log.connection,
+            connect=connect,
             writes=self._writes,
             beat=beat,
             unlogged=unlogged,
@@ -78,6 +79,11 @@ class Outbox:
         self.observed_from: int | None = None
         """After a restart: the event from which on the log is observed again (``look_back`` before it); None
         if unknown."""
+
+    @property
+    def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
+        """What lists files for the source's commits; None if nothing does."""
+        return self._encoder.unlogged
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
@@ -110,13 +116,14 @@ class Outbox:
         The list is empty if there are none yet. Raises GapDetected, Inconsistent (the log's order is broken),
         Transient.
         """
+        self._encoder.learn()
         if self.unlogged is not None and self.unlogged.event_id != after:
             self._observe_again(self.unlogged, after)
         try:
             events = self._log.read(after, limit=limit)
         except LimitExceeded as error:
             if self.unlogged is not None:
-                self.unlogged.event_id = after + 1
+                self.unlogged.miss(after + 1)
             return [self._encoder.encode_unreadable(after + 1, error)]
         check_contiguous(after, events)
         failpoint("relay.read")
@@ -156,18 +163,21 @@ class Outbox:
         first = after + 1 - _LOOK_BACK_EVENTS if self.observed_from is None else self.observed_from
         return min(after + 1, max(1, first, after - _LOOK_BACK_EVENTS_MAX))
 
-    def _observe_again(self, unlogged: UnloggedPartitions, after: int) -> None:
+    def _observe_again(self, unlogged: UnloggedPartitions | ListedWrites, after: int) -> None:
         """Observe the events of transactions that are open after ``after``, as far as the log has them."""
         if unlogged.event_id is None or unlogged.event_id > after:
-            unlogged.start_after(self._start_of_observation(after) - 1)
+            first = self._start_of_observation(after)
+            unlogged.start_after(first - 1, knows_all=first in {1, self.observed_from})
         while (start := unlogged.event_id or 0) < after:
             self._beat()
             try:
                 events = self._log.read(start, limit=after - start)
             except LimitExceeded:
                 events = []
-            if not events or events[0].eventId > after:
-                unlogged.event_id = start + 1 if not events else after
+            if not events:
+                unlogged.miss(start + 1)
+            elif events[0].eventId > start + 1:
+                unlogged.start_after(min(after, events[0].eventId - 1))
             for event in events:
                 if event.eventId <= after:
                     unlogged.pass_over(event)
@@ -193,8 +203,7 @@ class Outbox:
 
     def close(self) -> None:
         """Close all connections; they are opened again on the next use."""
-        if self.unlogged is not None:
-            self.unlogged.close()
+        self._encoder.close()
         self._writes.close()
         self._log.close()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.config.settings.clusters import RelayConfig
+from daemon.sources.listing.listed_writes import MISSED
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
@@ -24,17 +25,27 @@ from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
 from handlers.replication.target.same_table import select_same_partitions
 from handlers.structs.notifications import NotificationEvent
-from state.errors import LimitExceeded, TidelineError, Transient, Unsupported
+from state.errors import (
+    BadInput,
+    LimitExceeded,
+    Refused,
+    TidelineError,
+    Transient,
+    UnloggedFilesGone,
+    Unsupported,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from daemon.sources.listing.listed_writes import ListedWrites
     from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from daemon.sources.write_events import Commit, NotificationLog
+    from daemon.sources.write_events import Commit, Connect, NotificationLog
     from handlers.decoding.records.record_writer import Record
     from handlers.replication.target.same_table import LoggedWrite
+    from state.transactions.open_candidates import CandidateWrite
 
 
 log = structlog.get_logger(__name__)
@@ -90,6 +101,7 @@ class EventEncoder:
         *,
         hard_bytes_max: int,
         connection: Callable[[], NotificationLog],
+        connect: Connect,
         writes: WriteEventReader,
         beat: Callable[[], None],
         unlogged: UnloggedPartitions | None,
@@ -104,8 +116,42 @@ class EventEncoder:
         self._connection = connection
         self._writes = writes
         self._beat = beat
+        self._connect = connect
         self._unlogged = unlogged
+        self._listed: ListedWrites | None = None
+        """In place of ``_unlogged`` if the source does not report write events."""
+        self._is_asked = False
         self._supports_write_events = True
+
+    @property
+    def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
+        """What lists files for the source's commits; None if nothing does."""
+        return self._listed or self._unlogged
+
+    def learn(self) -> None:
+        """Ask once for a connection whether the metastore reports write events, if files can be listed
+        otherwise. Raises Transient.
+
+        Its version does not tell: vendors have added the call to Hive 3 (reference: hive-3.1-source.md §1).
+        """
+        if self._unlogged is None or self._is_asked:
+            return
+        try:
+            self._connection().receive_write_events(0, _Nothing())
+        except Unsupported:
+            log.info("the metastore does not report write events; they are found by listing directories")
+            self._listed = self._unlogged.to_listed_writes(self._connect, self._beat)
+        except (BadInput, Refused):
+            pass  # it has the call
+        self._is_asked = True
+
+    def close(self) -> None:
+        """End the listings; the metastore is asked again at the next use, because it may be another
+        version.
+        """
+        if self.unlogged is not None:
+            self.unlogged.close()
+        self._listed, self._is_asked = None, False
 
     def encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
         """Encode ``events``, or only the first of them if the write events of their commits are many."""
@@ -142,6 +188,8 @@ class EventEncoder:
         They are None if the metastore (before Hive 4) has no call for them.
         """
         commits = {event.eventId: (event, commit) for event in events if (commit := parse_commit(event))}
+        if self._listed is not None:
+            return self._list_writes(events, commits, self._listed)
         if not self._supports_write_events:
             return dict.fromkeys(commits)
         writes_by_event = {event_id: self._collect(*pair) for event_id, pair in commits.items()}
@@ -157,6 +205,29 @@ class EventEncoder:
             )
             return self._write_events(events)
         return dict(writes_by_event)
+
+    def _list_writes(
+        self,
+        events: Sequence[NotificationEvent],
+        commits: Mapping[int, tuple[NotificationEvent, Commit]],
+        listed: ListedWrites,
+    ) -> dict[int, CommitWrites | None]:
+        """Return the write events of the commits, which are found by listing directories."""
+        writes_by_event: dict[int, CommitWrites | None] = {}
+        known: list[tuple[CommitWrites, Sequence[CandidateWrite]]] = []
+        for event in events:
+            listed.observe(event)
+            if event.eventId not in commits:
+                continue
+            writes = writes_by_event[event.eventId] = self._collect(*commits[event.eventId])
+            candidates = listed.end(writes.commit.txn_id)
+            if candidates is None:
+                writes.give_up(UnloggedFilesGone(MISSED))
+            else:
+                known.append((writes, candidates))
+        listed.complete(known)
+        failpoint("relay.listed")
+        return writes_by_event
 
     def _collect(self, event: NotificationEvent, commit: Commit) -> CommitWrites:
         parts = CommitParts(self._writer(event), directory=self._settings.spool_dir, beat=self._beat)
@@ -174,6 +245,9 @@ class EventEncoder:
         extra = self._list_unlogged(event, writes)
         if writes is None:
             return OutgoingEvent(event.eventId, event.eventTime, encode_event(self._writer(event)))
+        if writes.problem is not None and self._listed is not None:
+            records = encode_event(self._writer(event), extra={"incomplete": writes.problem.message})
+            return OutgoingEvent(event.eventId, event.eventTime, records)
         if writes.problem is not None:
             return self._bare(event, writes.problem)
         wrote = len(writes.parts) > 0 if writes.commit.wrote else None
@@ -183,6 +257,8 @@ class EventEncoder:
         """Add the files of partitions without write event;
         return the mark of a commit that has all of them.
         """
+        if self._listed is not None:
+            return {"listed": True, "unreported": True}
         if self._unlogged is None:
             return {}
         if writes is None or writes.problem is not None:
@@ -213,6 +289,16 @@ class EventEncoder:
         reason = to_printable(f"[{problem.code}] {problem.message}")
         records = encode_event(self._writer(event), extra={"writeEventsProblem": reason})
         return OutgoingEvent(event.eventId, event.eventTime, records, unread=True)
+
+
+class _Nothing:
+    """Takes write events and forgets them."""
+
+    def restart(self) -> None:
+        """Do nothing."""
+
+    def receive(self, element: object) -> None:
+        """Do nothing."""
 
 
 def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[NotificationEvent]]:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.sources.listing.listed_writes import ListedWrites
 from daemon.sources.touched_events import observe
 from daemon.sources.write_events import parse_commit
 from handlers.files.copying.checksums import new_digest_like
@@ -44,7 +45,7 @@ from state.transactions.touched_partitions import TouchedPartitions
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from daemon.sources.write_events import CommitWrites
+    from daemon.sources.write_events import CommitWrites, Connect
     from handlers.events import SourceFile
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots
@@ -93,10 +94,21 @@ class UnloggedPartitions:
         """The event from which on a restart observes the log; None if no transaction is open."""
         return self._touched.first_event_id
 
-    def start_after(self, event_id: int) -> None:
-        """Forget everything; the next event to observe is the one after ``event_id``."""
+    def start_after(self, event_id: int, *, knows_all: bool = False) -> None:  # noqa: ARG002 - see below
+        """Forget everything; the next event to observe is the one after ``event_id``.
+
+        ``knows_all`` matters for ``ListedWrites`` only.
+        """
         self._touched = TouchedPartitions()
         self.event_id = event_id
+
+    def miss(self, event_id: int) -> None:
+        """Continue after an event that cannot be read."""
+        self.event_id = event_id
+
+    def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:
+        """Return what finds all write events, in place of some, because the source does not report them."""
+        return ListedWrites(self._databases, self._file_systems, self._allowed, connect, beat=beat)
 
     def observe(self, event: NotificationEvent) -> None:
         """Record what the event says about open transactions; for a commit, call ``complete`` as well."""

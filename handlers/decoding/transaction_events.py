@@ -88,6 +88,7 @@ def build_txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted
         databases=databases,
         enriched=message.flag("enriched") is True,
         listed=message.flag("listed") is True,
+        incomplete=message.text("incomplete"),
     )
 
 

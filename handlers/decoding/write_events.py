@@ -84,6 +84,8 @@ def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten
         raw_files=raw_files,
         owner_text=owner_text,
         partition_text=partition_text,
+        listed=message.flag("listed") is True,
+        incomplete=message.text("incomplete"),
     )
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from state.transactions.acid_directories import AcidDirectory
 
 
-_METADATA: Final = "_metadata_acid"
+METADATA: Final = "_metadata_acid"
+"""The file in a base that says which program wrote the base."""
 _BYTES_MAX: Final = 4096
 """Hive's file has about 50 bytes; a larger one says nothing."""
 
@@ -56,9 +57,9 @@ def read_markers(
 def _is_marked(files: FileSystem, base: Location) -> bool:
     """Whether a compaction wrote the base. One with rows has its marker before it gets its name."""
     try:
-        if all(entry.name != _METADATA or entry.size_bytes > _BYTES_MAX for entry in files.list(base)):
+        if all(entry.name != METADATA or entry.size_bytes > _BYTES_MAX for entry in files.list(base)):
             return False
-        with files.open(base.child(_METADATA)) as reader:
+        with files.open(base.child(METADATA)) as reader:
             content = reader.read_chunk(memoryview(bytearray(_BYTES_MAX)))
         marker = json.loads(bytes(content))
     except NotFound:

@@ -6,7 +6,7 @@ from collections.abc import Sequence  # noqa: TC003 - part of the interface
 from types import NoneType
 from typing import Final
 
-from handlers.metastore.calls import V3_1, V4_0, Call, ListCall, Receiver
+from handlers.metastore.calls import V3_1, Call, ListCall, Receiver
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import MetaException
 from handlers.structs.notifications import (
@@ -31,7 +31,7 @@ _WRITE_EVENTS: Final = Call(
     list[WriteEventInfo],
     (MetaException,),
     changes=False,
-    since=V4_0,
+    since=V3_1,  # of vendors; Apache's 3.1 answers that it has no such method
 )
 _EACH_WRITE_EVENT: Final = ListCall(
     "get_all_write_event_info",
@@ -39,7 +39,7 @@ _EACH_WRITE_EVENT: Final = ListCall(
     NoneType,
     (MetaException,),
     changes=False,
-    since=V4_0,
+    since=V3_1,
     element=WriteEventInfo,
 )
 _COUNT: Final = Call(

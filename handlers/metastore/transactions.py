@@ -74,7 +74,7 @@ _HIGHEST: Final = Call(
     MaxAllocatedTableWriteIdResponse,
     (MetaException,),
     changes=False,
-    since=V4_0,
+    since=V3_1,  # of vendors; Apache's 3.1 answers that it has no such method
 )
 REPLAYED: Final = Call(
     "get_replayed_txns_for_policy",
@@ -110,10 +110,11 @@ class TransactionCalls(Session):
 
     def highest_write_id(self, db: str, table: str) -> int:
         """Return the highest write id of a table, 0 if it has none (since Hive 3.1)."""
-        if self.hive_version < V4_0:  # its lists are never cut (reference: hive-3.1-source.md §2)
-            return self.valid_write_ids([f"{db}.{table}"])[0].high_water_mark
         request = MaxAllocatedTableWriteIdRequest(dbName=db, tableName=table)
-        return self._invoke(_HIGHEST, request).maxWriteId
+        try:
+            return self._invoke(_HIGHEST, request).maxWriteId
+        except Unsupported:  # the lists of 3.1 are never cut (reference: hive-3.1-source.md §2)
+            return self.valid_write_ids([f"{db}.{table}"])[0].high_water_mark
 
     def valid_write_ids(self, tables: Sequence[str], *, valid_txns: str | None = None) -> list[ValidWriteIds]:
         """Return the write-id list of each table, named as ``db.table``, in the given order (since Hive 3.1).

@@ -37,7 +37,7 @@ class LoadStatus:
     state: str
     """``waiting``, ``loading`` or ``catching-up``."""
     reason: str
-    """Why it is loaded: ``bootstrap``, ``release``, ``repair``, ``in-scope`` or ``gap``."""
+    """Why it is loaded: ``bootstrap``, ``release``, ``repair``, ``in-scope``, ``gap`` or ``files-gone``."""
     requested_s: int
     """Unix time."""
     tries: int = 0
@@ -51,6 +51,8 @@ class LoadStatus:
     size_bytes_listed: int = 0
     next_try_s: float | None = None
     """Unix time of the next try of a load that failed."""
+    cause: str | None = None
+    """Of ``files-gone``: which files of the source may be gone, and why."""
 
 
 @dataclass(slots=True)
@@ -134,6 +136,7 @@ def list_loads(
                 counts.files_listed,
                 counts.size_bytes_listed,
                 next_try_s(entry.table),
+                entry.cause,
             )
         )
     return tuple(rows)
@@ -149,9 +152,12 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
         super().__init__(tuple[LoadStatus, ...])
 
     def text(self, value: tuple[LoadStatus, ...], now_s: float) -> str:
-        """Return a row for each table; nothing if there is none."""
+        """Return a row for each table, and why they are loaded again; nothing if there is none."""
         header = ("LOADS", "TABLE", "REASON", "STATE", "FOR", "FILES", "BYTES", "TRIES")
-        return table_text(header, (_row(load, now_s) for load in value)) if value else ""
+        if not value:
+            return ""
+        causes = [f"{load.table}: {load.cause}" for load in value if load.cause is not None]
+        return "\n".join([table_text(header, (_row(load, now_s) for load in value)), *causes])
 
     def actions(self, value: tuple[LoadStatus, ...]) -> Iterable[OperatorAction]:
         """Return the loads that keep failing."""

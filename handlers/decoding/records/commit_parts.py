@@ -123,12 +123,16 @@ class CommitParts:
             self._owners.setdefault((element.database, element.table), element.tableObj)
         self._add(element, message, listed=False)
 
-    def add_listed(self, element: WriteEventInfo) -> None:
-        """Add the files of a partition that Hive left out of its write events;
-        its part is marked with ``"listed": true``.
+    def add_listed(self, element: WriteEventInfo, *, incomplete: str | None = None) -> None:
+        """Add files that were listed, because the source reports no write event for them;
+        their part is marked with ``"listed": true``.
+
+        ``incomplete`` says why these may not be all files of the write; replicas then load the table.
         """
-        message = build_write_message(self._message.get("txnid"), element)
-        self._add(element, message | {"listed": True}, listed=True)
+        message = build_write_message(self._message.get("txnid"), element) | {"listed": True}
+        if incomplete is not None:
+            message["incomplete"] = incomplete
+        self._add(element, message, listed=True)
 
     @property
     def sample(self) -> str:

@@ -117,7 +117,7 @@ class LoadFollower:
         """
         for entry in self.context.tables.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
-                self._request(entry.table)
+                self._request(entry.table, "files-gone", cause=entry.reason)
                 log.info("a table is loaded again automatically", table=entry.table, reason=entry.reason)
 
     def _load_instead(self, table: str, reason: str) -> Release:
@@ -126,9 +126,9 @@ class LoadFollower:
         log.info("a released table does not resume, and will be loaded", table=table, reason=reason)
         return Release(table, None, reason)
 
-    def _request(self, table: str) -> None:
+    def _request(self, table: str, reason: Reason = "release", *, cause: str | None = None) -> None:
         self._forget(table)
-        self.context.tables.loads.request(table, "release")
+        self.context.tables.loads.request(table, reason, cause=cause)
         self.record()
 
     def _require_covered(self, table: str) -> None:

@@ -28,7 +28,7 @@ LOADING: Final = "loading"
 LOADED: Final = "loaded"
 """Reasons why an event had no effect: its table waits for its load, or the loaded rows contain the event."""
 
-Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap"]
+Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap", "files-gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class TableLoad:
     """Why it failed the last time."""
     resumes: bool = False
     """The rows are those of before a quarantine, and the table resumes where it stopped."""
+    cause: str | None = None
+    """Why it is loaded again without a request."""
 
     @property
     def is_loaded(self) -> bool:
@@ -154,10 +156,11 @@ class TableLoads(TableEntries[TableLoad]):
         entry = self._entries.get(table)
         return entry is not None and entry.is_loaded and write_id <= entry.write_id
 
-    def request(self, table: str, reason: Reason) -> TableLoad:
+    def request(self, table: str, reason: Reason, *, cause: str | None = None) -> TableLoad:
         """Make ``table`` wait for a new load, in place of an earlier one."""
         self._cancel(table)
-        return self.put(TableLoad(table, uuid.uuid4().hex, reason, int(time.time())))
+        cause = cause if cause is None else cause[:1000]
+        return self.put(TableLoad(table, uuid.uuid4().hex, reason, int(time.time()), cause=cause))
 
     def finish(self, table: str, event_id: int, write_id: int) -> None:
         """Record that ``table`` is loaded as of ``event_id``, with write ids up to ``write_id``."""

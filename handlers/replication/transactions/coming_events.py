@@ -193,7 +193,7 @@ def find_early_copies(
     behind_barrier: set[tuple[str | None, str | None]] = set()
     for event in coming:
         if isinstance(event, FilesWritten):
-            free = (event.db, event.table) not in behind_barrier
+            free = (event.db, event.table) not in behind_barrier and event.incomplete is None
             if free and allocated(event.txn_id, f"{event.db}.{event.table}", event.write_id):
                 yield event
         elif isinstance(event, DatabaseCreated | DatabaseDropped | Undecodable):

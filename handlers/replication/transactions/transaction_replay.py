@@ -32,7 +32,7 @@ from handlers.replication.transactions.copies.source_writes import fail_tables, 
 from handlers.replication.transactions.copies.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state
-from state.errors import BadInput, Refused, ServerFault, TargetDiverged
+from state.errors import BadInput, Refused, ServerFault, TargetDiverged, UnloggedFilesGone
 from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import WriteIdState
 
@@ -163,7 +163,7 @@ class TransactionReplay:
         assert event.table is not None
         try:
             self.files.start_copies(event)
-        except (BadInput, Refused, TargetDiverged) as error:
+        except (BadInput, Refused, TargetDiverged, UnloggedFilesGone) as error:
             self._context.handle_failure(event.table, event.event_id, error)
             self.files.discard_table(event.table)
 
@@ -216,6 +216,10 @@ class TransactionReplay:
 
     def _fetch_files(self, event: TxnCommitted, source_txn: SourceTxn | None) -> None:
         """Start the copies of a commit whose write events are not, or not all, in the topic (step 3)."""
+        if event.incomplete is not None:
+            fail_tables(event, source_txn, UnloggedFilesGone(event.incomplete), self._context)
+            self.files.discard_transaction(event.txn_id)
+            return
         entries_in_topic = self.files.list_entries(event.txn_id)
         for write in fetch_writes(event, source_txn, self._context):
             pairs = zip(write.files, write.raw_files, strict=True)

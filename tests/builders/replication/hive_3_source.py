@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from daemon.sources.outbox import Outbox
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dev.stack.cluster import HiveCluster
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from handlers.decoding.records.record_writer import Record
 
 
 ACID: Final = "stored as orc tblproperties ('transactional'='true')"
@@ -45,6 +46,8 @@ class Hive3Source:
     db: str
     start: int
     """The event before the database was created."""
+    records: list[Record] = field(default_factory=list)
+    """What was relayed."""
 
     @property
     def roots(self) -> list[str]:
@@ -54,10 +57,19 @@ class Hive3Source:
     def location(self, table: str) -> Path:
         return self.cluster.metastore.layout.warehouse / f"{self.db}.db" / table
 
-    def run(self, *statements: str) -> None:
-        """Run statements with {db} for the database."""
+    def run(self, *statements: str, relay: bool = False) -> None:
+        """Run statements with {db} for the database; with ``relay``, each is relayed at once."""
         for statement in statements:
             self.sql.run(statement.format(db=self.db))
+            if relay:
+                self.relay()
+
+    def relay(self) -> None:
+        """Relay everything that was not relayed yet."""
+        last = self.records[-1] if self.records else None
+        after = self.start if last is None else decode(last.value, last.headers).event_id
+        with closing(self._outbox()) as outbox:
+            self.records += outbox.records(after + 1, self.metastore.current_event_id())
 
     def load(self) -> Replica:
         """Return a replica that was bootstrapped."""
@@ -68,10 +80,9 @@ class Hive3Source:
     def replay(self) -> Replica:
         """Return a replica that has applied everything since the beginning, as the relay publishes it."""
         replica = self._replica(start=self.start)
-        with closing(self._outbox()) as outbox:
-            records = list(outbox.records(self.start + 1, self.metastore.current_event_id()))
+        self.relay()
         replica.projection.open()
-        replica.projection.apply([decode(record.value, record.headers) for record in records])
+        replica.projection.apply([decode(record.value, record.headers) for record in self.records])
         replica.projection.settle()
         return replica
 

@@ -116,6 +116,8 @@ def written(
     table: str = "orders",
     part: int = 0,
     parts: int = 1,
+    listed: bool = False,
+    incomplete: str | None = None,
 ) -> FilesWritten:
     """Return a write part."""
     return FilesWritten(
@@ -131,6 +133,8 @@ def written(
         partition_name="",
         files=files,
         raw_files=tuple(f"{file.uri}###{file.subdir}" for file in files),
+        listed=listed,
+        incomplete=incomplete,
     )
 
 

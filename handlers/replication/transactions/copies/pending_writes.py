@@ -39,6 +39,8 @@ class PendingWrite:
     handles: tuple[CopyHandle, ...]
     base_suffix: str = ""
     """What the bases of an overwrite have on the target (``base_names``)."""
+    listed: bool = False
+    """Whether the relay found the files (``FilesWritten.listed``)."""
 
 
 @dataclass(slots=True)

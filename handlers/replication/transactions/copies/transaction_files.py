@@ -39,7 +39,16 @@ from handlers.replication.transactions.copies.unlogged_files import copy_empty_b
 from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state, is_committed
 from handlers.structs import tjson
 from handlers.structs.objects import Partition
-from state.errors import BadInput, FileLost, FilesUnavailable, NotFound, Refused, TargetDiverged
+from state.errors import (
+    BadInput,
+    FileLost,
+    FilesUnavailable,
+    NotFound,
+    Refused,
+    TargetDiverged,
+    TidelineError,
+    UnloggedFilesGone,
+)
 from state.transactions.valid_write_ids import WriteIdState
 
 
@@ -55,6 +64,10 @@ if TYPE_CHECKING:
 
 EARLY_FILES_MAX: Final = 1_000
 """Files that may wait in the pool before their turn; more would only block it."""
+_LOADED: Final = (
+    "The table is loaded again automatically. To avoid this, keep the lag of the relay below the time that "
+    "the source's compactor needs."
+)
 
 
 class TransactionFiles:
@@ -126,7 +139,7 @@ class TransactionFiles:
         """Start the copies of a write event at its turn, unless they started early.
 
         Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or
-        TargetDiverged if the table cannot be followed.
+        TargetDiverged if the table cannot be followed, and UnloggedFilesGone if it must be loaded.
         """
         assert event.table is not None
         transaction = self._of(event.txn_id)
@@ -135,6 +148,8 @@ class TransactionFiles:
         if self._is_shown(event):
             transaction.is_committed = transaction.has_events = True
             return
+        if event.incomplete is not None:
+            raise UnloggedFilesGone(event.incomplete, partition=event.partition_name, write_id=event.write_id)
         write = self._early.pop((event.event_id, event.part), None)
         if write is None:
             directory = self._ensure_directory(event, event.table)
@@ -199,6 +214,7 @@ class TransactionFiles:
             event.raw_files,
             tuple(self._context.copies.submit(task) for task in tasks),
             base_suffix,
+            event.listed,
         )
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
@@ -271,7 +287,7 @@ class TransactionFiles:
                 transaction.writes += copy_empty_buckets(writes, event, self._context, owner_text=owner_text)
             except (FileLost, BadInput, Refused) as error:
                 if discard_writes(writes, self._context):
-                    self._context.handle_failure(table, event.event_id, error)
+                    self._context.handle_failure(table, event.event_id, _explain(error, writes))
                 else:
                     transaction.is_committed = True
                 continue
@@ -334,3 +350,10 @@ class TransactionFiles:
         return [write for each in self._pending.values() for write in each.writes] + list(
             self._early.values()
         )
+
+
+def _explain(error: TidelineError, writes: Iterable[PendingWrite]) -> TidelineError:
+    """Return the error; if files are gone that the relay had to find, one after which the table is loaded."""
+    if isinstance(error, FileLost) and any(write.listed for write in writes):
+        return UnloggedFilesGone(error.message, hint=_LOADED, **error.context)
+    return error

@@ -3,6 +3,9 @@ together."""
 
 from __future__ import annotations
 
+import shutil
+from typing import TYPE_CHECKING
+
 import pytest
 
 from daemon.relay.start_position import Start, StoredPosition, resume
@@ -14,6 +17,11 @@ from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of
+from tests.builders.kafka.listed_source import ListedSource, delta
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def log_of(last: int) -> ListedLog:
@@ -186,6 +194,26 @@ def test_a_partly_written_commit_that_would_now_have_other_parts_is_completed_wi
     assert not events[-1].enriched
     with_rest = ListedTopic([*topic.values.values(), *start.completion.records[2:], *records_of(log, 3)])
     assert start_of(with_rest, log).completion is None
+
+
+def test_a_partly_relayed_commit_whose_files_were_listed_has_its_tables_loaded(tmp_path: Path) -> None:
+    """The source does not report what is missing; a compaction has replaced files of one table meanwhile."""
+    source = ListedSource(tmp_path)
+    for table in ("t", "u"):
+        source.create(table, insert_only=True)
+    txn = source.begin(("t", 1), ("u", 1))
+    for table in ("t", "u"):
+        source.lay(table, delta(1), "000000_0")
+    source.commit(txn)
+    topic = ListedTopic([*source.outbox().records(1, source.log.current_event_id())][:-2])
+    shutil.rmtree(tmp_path / "t" / delta(1))
+    start = resume(topic, source.outbox(), StoredPosition(MemoryStore(), "topic"), "earliest")
+    assert start.completion is not None
+    record = start.completion.records[-1]
+    end = decode(record.value, record.headers)
+    assert isinstance(end, TxnCommitted)
+    assert not end.enriched
+    assert end.incomplete is not None
 
 
 def test_a_partly_written_event_of_another_transaction_is_refused() -> None:

@@ -17,7 +17,7 @@ from handlers.structs.transactions import (
     TableValidWriteIds,
 )
 from state.errors import ServerFault, Unsupported
-from tests.builders.metastore.fake_metastore import FakeMetastore, returns
+from tests.builders.metastore.fake_metastore import UNKNOWN_METHOD, FakeMetastore, fails, returns
 
 
 TABLE = a_table("d", "t", partition_keys=["p"])
@@ -61,15 +61,24 @@ def test_hive_versions_are_ordered() -> None:
 
 
 def test_a_call_that_the_hive_version_lacks_is_not_sent() -> None:
-    with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
-        assert client.hive_version == V3_1
+    with FakeMetastore(version="2.3.10") as server, WritingMetastore(server.uri) as client:
+        assert client.hive_version == V2_3
         assert not client.supports("get_all_write_event_info")
-        assert client.supports("allocate_table_write_ids")
+        assert client.supports("show_compact")
         with pytest.raises(Unsupported) as refused:
             client.write_events(1)
         assert refused.value.context["call"] == "get_all_write_event_info"
-        assert refused.value.context["hive_version"] == "3.1"
+        assert refused.value.context["hive_version"] == "2.3"
         assert server.calls == ["getVersion"]
+
+
+def test_write_events_are_queried_of_3_1_too_because_vendors_have_added_the_call() -> None:
+    with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
+        server.will("get_all_write_event_info", fails(UNKNOWN_METHOD))
+        with pytest.raises(Unsupported):
+            client.write_events(1)
+        server.will("get_all_write_event_info", returns([]))
+        assert client.write_events(1) == []
 
 
 def test_the_highest_write_id_of_3_1_is_the_mark_of_its_list() -> None:
@@ -82,6 +91,7 @@ def test_the_highest_write_id_of_3_1_is_the_mark_of_its_list() -> None:
         abortedBits=b"\1",
     )
     with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
+        server.will("get_max_allocated_table_write_id", fails(UNKNOWN_METHOD))
         server.will(
             "get_open_txns_info", returns(GetOpenTxnsInfoResponse(txn_high_water_mark=9, open_txns=[]))
         )

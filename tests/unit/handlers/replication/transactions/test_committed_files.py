@@ -3,6 +3,7 @@ not allocated."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,57 @@ def test_files_that_were_lost_before_the_commit_quarantine_their_table(replica: 
     )
     assert replica.stored_quarantine() == {"orders": "file-lost"}
     assert replica.files_on_target() == [], "the files of a partial write are removed while its id is open"
+
+
+def test_files_that_the_relay_has_listed_and_that_are_gone_since_have_the_table_loaded(
+    replica: FakedReplica,
+) -> None:
+    lost = unverifiable(replica.file())
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    compact_away(lost)
+    replica.projection.apply([written(3, lost, parts=2, listed=True), committed(3, part=1, parts=2)])
+    assert waits_because(replica).startswith("[unlogged-files-gone] the source file is gone")
+    assert replica.files_on_target() == []
+
+
+def waits_because(replica: FakedReplica) -> str:
+    """Return why the table is loaded again; "" if it is not."""
+    assert replica.stored_quarantine() == {}
+    load = replica.context.tables.loads.get("orders")
+    return "" if load is None else load.cause or ""
+
+
+def test_a_write_whose_files_may_be_incomplete_has_the_table_loaded_with_the_reason(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    replica.projection.apply(
+        [
+            written(3, replica.file(), parts=3),
+            written(3, part=1, parts=3, listed=True, incomplete="it was compacted"),
+            committed(3, part=2, parts=3),
+        ]
+    )
+    assert "it was compacted" in waits_because(replica)
+    assert replica.files_on_target() == [], "a part of the write is not shown"
+
+
+def test_an_incomplete_write_that_the_target_has_committed_already_needs_no_load(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay was restarted meanwhile, and a compaction has replaced the files."""
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    run_killed(replica, monkeypatch, "replay.after-commit", insert(unverifiable(replica.file())))
+    again = [written(3, parts=2, listed=True, incomplete="it was compacted"), committed(3, part=1, parts=2)]
+    replica.projection.apply(again)
+    assert waits_because(replica) == ""
+    assert replica.files_on_target() == [FILE]
+
+
+def test_a_commit_whose_writes_the_relay_does_not_know_has_its_tables_loaded(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    replica.projection.apply([replace(committed(3, enriched=False), incomplete="it began earlier")])
+    assert "it began earlier" in waits_because(replica)
 
 
 def test_a_quarantined_table_keeps_the_committed_files_of_a_repeated_event(

@@ -1,0 +1,228 @@
+"""The write events of commits, for a source whose metastore has no call for them (before Hive 4).
+
+The relay makes them itself when it meets a commit, as parts of the same form, so that everything behind it
+stays as it is. Which tables and partitions a transaction may have written follows from the events between its
+allocations and its commit (``candidate_events``); which files, from INSERT events and a listing of the
+directories of its write ids (``one_write``). The commits of a batch are listed in parallel.
+
+What cannot be found is never assumed not to exist: a part says that the table's files are incomplete, and
+why, and replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
+directories are not listed, and for a commit whose allocations may have been missed.
+
+A file system or metastore that fails holds up the relay, because nothing is wrong with the write: an attempt
+is repeated until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this write is incomplete.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import TimeoutError as TooSlow
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from daemon.sources.connection_pool import ConnectionPool
+from daemon.sources.listing.candidate_events import observe
+from daemon.sources.listing.one_write import (
+    PreparedWrite,
+    WrittenPart,
+    add_unnamed,
+    list_partitions,
+    prepare,
+)
+from daemon.sources.write_events import parse_commit
+from handlers.structs.notifications import WriteEventInfo
+from state.errors import FilesUnavailable, Transient
+from state.transactions.open_candidates import OpenCandidates
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from daemon.sources.write_events import CommitWrites, Connect
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import AllowedRoots
+    from handlers.structs.notifications import NotificationEvent
+    from state.transactions.open_candidates import CandidateWrite
+
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+ATTEMPTS_MIN: Final = 5
+PATIENCE_S: Final = 60.0
+LISTED_AT_ONCE: Final = 50
+"""Partitions that are listed one after the other, and checked by one call."""
+THREADS: Final = 4
+BEAT_S: Final = 1.0
+HANG_S: Final = 60.0
+"""A step of a listing that takes longer counts as a failure of the file system."""
+MISSED: Final = "the transaction began before the relay observed the log"
+NOT_REPLICATED: Final = "no policy of the relay's daemon replicates this database"
+
+
+class ListedWrites:
+    """Finds the write events of commits. Used by one thread; it starts others."""
+
+    def __init__(
+        self,
+        databases: Container[str],
+        file_systems: FileSystems,
+        allowed: AllowedRoots,
+        connect: Connect,
+        *,
+        beat: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
+        self._databases = databases
+        self._file_systems = file_systems
+        self._allowed = allowed
+        self._beat = beat
+        self._clock = clock
+        self._candidates = OpenCandidates()
+        self._pool = ConnectionPool(connect, THREADS, "relay-listing")
+        self._troubles: dict[tuple[str, int], tuple[float, int]] = {}
+        """When a write could not be listed for the first time, and how often since."""
+        self.event_id: int | None = None
+        """The last event that was observed; None before the first."""
+        self.listed = 0
+        """Partitions and tables that were listed."""
+        self.unlisted = 0
+        """Those whose files may be incomplete, so that replicas load the table."""
+
+    @property
+    def first_event_id(self) -> int | None:
+        """The event from which on a restart observes the log; None if no transaction is open."""
+        return self._candidates.first_event_id
+
+    def start_after(self, event_id: int, *, knows_all: bool = False) -> None:
+        """Forget everything; the next event to observe is the one after ``event_id``.
+
+        ``knows_all`` says that no open transaction has allocated a write id up to that event.
+        """
+        self._candidates = OpenCandidates(knows_all=knows_all)
+        self.event_id = event_id
+
+    def observe(self, event: NotificationEvent) -> None:
+        """Record what the event says about open transactions."""
+        observe(event, self._candidates, self._databases)
+        self.event_id = event.eventId
+
+    def pass_over(self, event: NotificationEvent) -> None:
+        """Record what the event says about open transactions; forget the one that it commits, unlisted."""
+        self.observe(event)
+        if (commit := parse_commit(event)) is not None:
+            self._candidates.end(commit.txn_id)
+
+    def miss(self, event_id: int) -> None:
+        """Record that the event cannot be read, whatever it is about."""
+        self._candidates.miss()
+        self.event_id = event_id
+
+    def end(self, txn_id: int) -> Sequence[CandidateWrite] | None:
+        """Return the writes of a transaction that the last observed event has committed, and forget it;
+        None if some may be unknown.
+        """
+        return self._candidates.end(txn_id)
+
+    def complete(self, commits: Sequence[tuple[CommitWrites, Sequence[CandidateWrite]]]) -> None:
+        """Add the write events of commits to their parts. Raises Transient."""
+        prepared = [
+            (writes, write, self._prepare(write)) for writes, candidates in commits for write in candidates
+        ]
+        listings = [(writes, write, list(self._start(write, each))) for writes, write, each in prepared]
+        for writes, write, futures in listings:
+            parts = [part for future in futures for part in self._wait(write, future)]
+            self._troubles.pop((write.table, write.write_id), None)
+            self._add(writes, write, parts)
+
+    def close(self) -> None:
+        """End the threads, without waiting for one that hangs."""
+        self._pool.close(wait=False)
+
+    def _prepare(self, write: CandidateWrite) -> Future[PreparedWrite] | PreparedWrite:
+        if write.table.partition(".")[0] not in self._databases:
+            return PreparedWrite(write, incomplete=NOT_REPLICATED)
+        return self._pool.submit(partial(prepare, write=write))
+
+    def _start(
+        self, write: CandidateWrite, prepared: Future[PreparedWrite] | PreparedWrite
+    ) -> Iterator[Future[list[WrittenPart]] | list[WrittenPart]]:
+        """Start the listings of a write."""
+        if not isinstance(prepared, PreparedWrite):
+            try:
+                prepared = self._await(prepared)
+            except Transient as error:
+                yield self._give_up_or_raise(write, error)
+                return
+        if prepared.incomplete is not None:
+            yield [WrittenPart("", incomplete=prepared.incomplete)]
+            return
+        names = sorted(prepared.candidates)
+        for start in range(0, len(names), LISTED_AT_ONCE):
+            some = names[start : start + LISTED_AT_ONCE]
+            step = partial(
+                list_partitions,
+                prepared=prepared,
+                names=some,
+                file_systems=self._file_systems,
+                allowed=self._allowed,
+            )
+            yield self._pool.submit(step)
+
+    def _wait(
+        self, write: CandidateWrite, future: Future[list[WrittenPart]] | list[WrittenPart]
+    ) -> list[WrittenPart]:
+        if isinstance(future, list):
+            return future
+        try:
+            return self._await(future)
+        except Transient as error:
+            return self._give_up_or_raise(write, error)
+
+    def _await(self, future: Future[T]) -> T:
+        """Return the result; raise FilesUnavailable if it takes longer than ``HANG_S``."""
+        begin_s = self._clock()
+        while True:
+            try:
+                return future.result(BEAT_S)
+            except TooSlow as error:
+                self._beat()
+                if self._clock() - begin_s > HANG_S:
+                    raise FilesUnavailable(
+                        "a directory of the source cannot be listed in time", within_s=HANG_S
+                    ) from error
+
+    def _give_up_or_raise(self, write: CandidateWrite, error: Transient) -> list[WrittenPart]:
+        """Return that the write is incomplete after enough attempts; raise ``error`` before."""
+        key = (write.table, write.write_id)
+        since_s, attempts = self._troubles.get(key, (self._clock(), 0))
+        self._troubles[key] = (since_s, attempts + 1)
+        if attempts + 1 < ATTEMPTS_MIN or self._clock() - since_s < PATIENCE_S:
+            raise error
+        return [WrittenPart("", incomplete=f"[{error.code}] {error.message}")]
+
+    def _add(self, writes: CommitWrites, write: CandidateWrite, parts: Sequence[WrittenPart]) -> None:
+        db, _, table = write.table.partition(".")
+        for part in parts:
+            self.listed += part.incomplete is None
+            if part.incomplete is not None and part.incomplete != NOT_REPLICATED:
+                self.unlisted += 1
+                log.warning(
+                    "the files of a write may be incomplete; replicas load the table",
+                    table=write.table,
+                    partition=part.partition,
+                    write_id=write.write_id,
+                    reason=part.incomplete,
+                )
+            info = WriteEventInfo(
+                writeId=write.write_id,
+                database=db,
+                table=table,
+                files="]".join(add_unnamed(part, part.unnamed).entries),
+                partition=part.partition,
+            )
+            writes.parts.add_listed(info, incomplete=part.incomplete)

@@ -1,0 +1,212 @@
+"""The files of one write id in one table, of a source that does not report write events.
+
+They are those that INSERT events name, with their checksums, and those in the directories of the write id.
+Whether these are all is decided (``state.transactions.own_directories``). If they may not be, the write is
+reported as incomplete, and replicas load the table: it is never assumed that nothing else was there.
+
+The directory is listed first, and afterwards it is checked that table and partition are still those that the
+events were about: others may have the names, the directories and the write ids by now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.acid_writes import OwnListing, list_own_files
+from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.target.objects import (
+    format_partition_name,
+    is_insert_only,
+    is_transactional,
+    partition_key_names,
+)
+from handlers.replication.target.same_table import is_same_table
+from handlers.structs import tjson
+from handlers.structs.objects import Table
+from state.errors import BadInput, NotFound, Refused
+from state.transactions.open_candidates import Candidate
+from state.transactions.own_directories import is_complete
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.sources.write_events import NotificationLog
+    from handlers.files.acid_writes import OwnFile
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import AllowedRoots
+    from handlers.structs.objects import Partition
+    from state.transactions.open_candidates import CandidateWrite
+
+
+RENAMED: Final = "the table or partition was renamed or dropped before its files were listed"
+STREAMED: Final = (
+    "the transaction is part of a batch that a stream writes into one directory; batches of one transaction "
+    "can be replicated"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """What a write left in one partition, "" for a table without partitions."""
+
+    partition: str
+    entries: tuple[str, ...] = ()
+    incomplete: str | None = None
+    """Why these may not be all files."""
+    unnamed: tuple[OwnFile, ...] = ()
+    """Files that no event names, not in ``entries`` yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """A write id with the table and the partitions that may have files of it."""
+
+    write: CandidateWrite
+    table: Table | None = None
+    candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    incomplete: str | None = None
+    """Why the files cannot be found."""
+
+
+def prepare(log: NotificationLog, write: CandidateWrite) -> PreparedWrite:
+    """Return where to list; raises Transient."""
+    try:
+        table = _find_table(log, write)
+    except (NotFound, BadInput):
+        return PreparedWrite(write, incomplete=RENAMED)
+    if not write.is_complete:
+        return PreparedWrite(write, incomplete="too many partitions were written to remember them")
+    if table.partitionKeys:
+        return PreparedWrite(write, table, write.partitions)
+    named = write.partitions.get("")
+    return PreparedWrite(write, table, {"": named or Candidate(table.sd.location or "")})
+
+
+def _find_table(log: NotificationLog, write: CandidateWrite) -> Table:
+    """Return the table as the last event about it has it, or as it is now if there was none."""
+    if write.owner_text is not None:
+        return tjson.decode(Table, write.owner_text)
+    db, _, name = write.table.partition(".")
+    return log.get_table(db, name)
+
+
+def list_partitions(
+    log: NotificationLog,
+    prepared: PreparedWrite,
+    names: Sequence[str],
+    file_systems: FileSystems,
+    allowed: AllowedRoots,
+) -> list[WrittenPart]:
+    """Return what the write left in some of its candidates; those without files are left out.
+
+    Raises Transient.
+    """
+    table = prepared.table
+    assert table is not None, "only of a table that was found"
+    write_id, is_full_acid = prepared.write.write_id, not is_insert_only(table)
+    listings = {name: _list(prepared.candidates[name], write_id, file_systems, allowed) for name in names}
+    same = _select_same(log, prepared, listings)
+    parts = (
+        _decide(
+            name, prepared.candidates[name], listings[name], is_same=name in same, is_full_acid=is_full_acid
+        )
+        for name in names
+    )
+    return [part for part in parts if part is not None]
+
+
+def _list(
+    candidate: Candidate, write_id: int, file_systems: FileSystems, allowed: AllowedRoots
+) -> OwnListing | str:
+    """Return the listing, or why there is none."""
+    named = {entry.rpartition("#")[2].partition("/")[0] for entry in candidate.entries.values()}
+    try:
+        return list_own_files(file_systems, candidate.location, write_id, named=named, allowed=allowed)
+    except (BadInput, Refused) as error:
+        return f"[{error.code}] {error.message}"
+
+
+def _decide(
+    name: str, candidate: Candidate, listing: OwnListing | str, *, is_same: bool, is_full_acid: bool
+) -> WrittenPart | None:
+    """Return the files of a partition, or why they may not be all; None if the write has none there."""
+    is_named = bool(candidate.entries)
+    obstacle = _find_obstacle(listing, is_same=is_same)
+    entries = tuple(candidate.entries.values())
+    if isinstance(listing, OwnListing) and listing.is_streamed:
+        return WrittenPart(name, incomplete=STREAMED)
+    if not is_complete(
+        is_covered=obstacle is not None,
+        is_named=is_named,
+        is_added=candidate.is_added,
+        is_full_acid=is_full_acid,
+    ):
+        return WrittenPart(name, incomplete=obstacle)
+    unnamed = listing.files if isinstance(listing, OwnListing) and obstacle is None else ()
+    return WrittenPart(name, entries, unnamed=unnamed) if entries or unnamed else None
+
+
+def _find_obstacle(listing: OwnListing | str, *, is_same: bool) -> str | None:
+    """Return why a listing does not show all files of the write; None if it does."""
+    if isinstance(listing, str):
+        return listing
+    if not listing.exists or not is_same:
+        return RENAMED
+    if listing.covered_by is not None:
+        return f"{listing.covered_by} may have replaced files before they were listed"
+    return None
+
+
+def _select_same(
+    log: NotificationLog, prepared: PreparedWrite, listings: Mapping[str, OwnListing | str]
+) -> set[str]:
+    """Return the partitions that are still those that the events were about.
+
+    The metastore is not queried for a partition whose files INSERT events name, and whose listing adds
+    nothing: then only the names of directories count.
+    """
+    write, known = prepared.write, prepared.table
+    assert known is not None, "only of a table that was found"
+    db, _, name = write.table.partition(".")
+    try:
+        table = log.get_table(db, name)
+    except NotFound:
+        return set()
+    if not is_same_table(known, table) or table.sd.location != known.sd.location:
+        return set()
+    if not is_transactional(table):
+        return set()
+    if not table.partitionKeys:
+        return set(listings)
+    candidates = prepared.candidates
+    asked = sorted(each for each, listing in listings.items() if _must_ask(candidates[each], listing))
+    keys = partition_key_names(table)
+    found = {
+        format_partition_name(keys, list(partition.values or [])): partition
+        for partition in (log.get_partitions(db, name, asked, with_columns=False) if asked else ())
+    }
+    same = {each for each in asked if _is_same(candidates[each], found.get(each))}
+    return same | (set(listings) - set(asked))
+
+
+def _must_ask(candidate: Candidate, listing: OwnListing | str) -> bool:
+    return not candidate.entries or candidate.is_added or isinstance(listing, str) or bool(listing.files)
+
+
+def _is_same(candidate: Candidate, partition: Partition | None) -> bool:
+    if partition is None or partition.sd.location != candidate.location:
+        return False
+    return candidate.created_s is None or partition.createTime == candidate.created_s
+
+
+def add_unnamed(part: WrittenPart, files: Sequence[OwnFile]) -> WrittenPart:
+    """Return the part with entries for files that no event names, perhaps with checksums by now."""
+    known = {str(parse_location(entry.partition("#")[0])) for entry in part.entries}
+    entries = (
+        f"{each.uri}#{each.checksum or ''}#{each.cm_root or ''}#{to_target_subdir(each.subdir)}"
+        for each in (own.file for own in files)
+        if str(parse_location(each.uri)) not in known
+    )
+    return replace(part, entries=(*part.entries, *entries), unnamed=())

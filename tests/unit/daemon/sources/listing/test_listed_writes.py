@@ -1,0 +1,328 @@
+"""The relay makes the write events of a source that does not report them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.sources.listing.listed_writes import ATTEMPTS_MIN, MISSED, NOT_REPLICATED, ListedWrites
+from daemon.sources.listing.one_write import RENAMED, STREAMED
+from handlers.events import FilesWritten, TxnCommitted
+from handlers.files.paths import AllowedRoots
+from state.errors import FilesUnavailable, ServerFault
+from tests.builders.kafka.listed_source import ListedSource, delta
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ListedSource:
+    return ListedSource(tmp_path)
+
+
+def writes_of(events: list[FilesWritten | TxnCommitted]) -> dict[str, FilesWritten]:
+    """Return the write events by table or partition, and require that the commit announces them."""
+    *writes, commit = events
+    assert isinstance(commit, TxnCommitted)
+    assert commit.enriched
+    assert commit.listed
+    found = {}
+    for write in writes:
+        assert isinstance(write, FilesWritten)
+        assert write.listed
+        found[write.partition_name or write.table or ""] = write
+    return found
+
+
+def test_a_write_has_the_files_that_insert_names_with_their_checksums_and_directories(
+    source: ListedSource,
+) -> None:
+    source.create("t")
+    txn = source.begin(("t", 2))
+    source.write("t", 2)
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    (file,) = write.files
+    assert (write.db, write.table, write.txn_id, write.write_id) == ("sales", "t", txn, 2)
+    assert (file.checksum, file.cm_root) == (source.sample, f"file:{source.root}/cm")
+    assert file.subdir == delta(2)
+    assert write.incomplete is None
+
+
+def test_files_that_no_event_names_are_listed(source: ListedSource) -> None:
+    source.create("p", keys=True)
+    txn = source.begin(("p", 1))
+    source.add_partition("p", "a")
+    source.alter_partition("p", "a")
+    source.lay("p/dt=a", delta(1))
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert write.partition_name == "dt=a"
+    assert [file.subdir for file in write.files] == [delta(1)]
+
+
+def test_a_partition_that_another_open_transaction_wrote_has_no_write_event(source: ListedSource) -> None:
+    source.create("p", keys=True)
+    source.add_partition("p", "a")
+    source.add_partition("p", "b")
+    first, second = source.begin(("p", 1)), source.begin(("p", 2))
+    for day, write_id in (("a", 1), ("b", 2)):
+        uri = source.lay(f"p/dt={day}", delta(write_id))
+        source.insert("p", uri, day=day)
+        source.alter_partition("p", day)
+    source.commit(second)
+    source.commit(first)
+    events = source.relay()
+    assert [(each.partition_name, each.write_id) for each in events if isinstance(each, FilesWritten)] == [
+        ("dt=b", 2),
+        ("dt=a", 1),
+    ]
+
+
+def test_a_transaction_may_write_into_several_tables(source: ListedSource) -> None:
+    source.create("t")
+    source.create("u", insert_only=True)
+    txn = source.begin(("t", 6), ("u", 4))
+    source.write("t", 6)
+    source.alter("u")
+    source.lay("u", "delta_0000004_0000004_0001", "000000_0")
+    source.commit(txn)
+    assert {name: len(write.files) for name, write in writes_of(source.relay()).items()} == {"t": 1, "u": 1}
+
+
+def test_a_transaction_without_files_has_no_write_events(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 1))
+    source.insert("t")
+    source.commit(txn)
+    assert writes_of(source.relay()) == {}
+
+
+def test_the_second_allocation_of_hives_error_is_passed_over(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("sales.t", 1), ("t", 1))
+    source.write("t", 1)
+    source.commit(txn)
+    assert list(writes_of(source.relay())) == ["t"]
+
+
+def test_files_that_a_compaction_has_replaced_are_known_from_insert(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 2))
+    source.write("t", 2)
+    source.commit(txn)
+    shutil.rmtree(source.root / "t" / delta(2))
+    source.lay("t", "delta_0000001_0000002")
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is None
+    assert [file.subdir for file in write.files] == [delta(2)]
+
+
+@pytest.mark.parametrize("kind", ["insert-only", "new partition"])
+def test_files_that_no_event_names_are_incomplete_after_a_compaction(source: ListedSource, kind: str) -> None:
+    source.create("t", keys=kind == "new partition", insert_only=kind == "insert-only")
+    txn = source.begin(("t", 2))
+    place = "t"
+    if kind == "new partition":
+        source.add_partition("t", "a")
+        place = "t/dt=a"
+    else:
+        source.insert("t")
+    source.lay(place, delta(2))
+    source.commit(txn)
+    source.lay(place, "base_0000003")
+    (write,) = writes_of(source.relay()).values()
+    assert write.files == (), "some of the directories may be gone, although one is left"
+    assert write.incomplete == "base_0000003 may have replaced files before they were listed"
+
+
+def test_a_batch_of_streamed_transactions_is_refused(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 5))
+    source.lay("t", "delta_0000005_0000007")
+    source.lay("t", "delta_0000005_0000007", "bucket_00000_flush_length")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete == STREAMED
+
+
+def test_a_table_that_has_the_name_by_now_is_not_taken_for_the_one_that_was_written(
+    source: ListedSource,
+) -> None:
+    table = source.create("t")
+    txn = source.begin(("t", 1))
+    source.write("t", 1)
+    source.commit(txn)
+    source.log.tables["sales", "t"].createTime = 1_800_000_000
+    assert source.log.tables["sales", "t"] is table
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is None, "the files that INSERT names have checksums"
+    del source.log.tables["sales", "t"]
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is None
+
+
+@pytest.mark.parametrize("change", ["dropped", "recreated", "moved"])
+def test_a_partition_that_has_the_name_by_now_is_not_taken_for_the_one_that_was_written(
+    source: ListedSource, change: str
+) -> None:
+    source.create("p", keys=True)
+    txn = source.begin(("p", 1))
+    source.add_partition("p", "a")
+    source.lay("p/dt=a", delta(1))
+    source.commit(txn)
+    partition = source.log.partitions["dt=a"]
+    if change == "dropped":
+        del source.log.partitions["dt=a"]
+    elif change == "recreated":
+        partition.createTime = 1_800_000_000
+    else:
+        partition.sd.location = f"file:{source.root}/elsewhere"
+    (write,) = writes_of(source.relay()).values()
+    assert (write.files, write.incomplete) == ((), RENAMED)
+
+
+def test_a_partition_whose_directory_is_gone_is_incomplete(source: ListedSource) -> None:
+    source.create("p", keys=True)
+    txn = source.begin(("p", 1))
+    source.add_partition("p", "a")
+    source.commit(txn)
+    (source.root / "p" / "dt=a").rmdir()
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete == RENAMED
+
+
+def test_a_location_that_may_not_be_read_is_said_to_be_so(source: ListedSource) -> None:
+    source.create("t").sd.location = "file:/elsewhere/t"
+    txn = source.begin(("t", 1))
+    source.alter("t")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is not None
+    assert "unsafe-path" in write.incomplete
+
+
+def test_databases_that_are_not_replicated_here_are_not_listed_but_said_to_be_incomplete(
+    source: ListedSource,
+) -> None:
+    """Another daemon may replicate them from this topic."""
+    txn = source.begin(("x", 1), db="other")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert (write.db, write.table, write.incomplete) == ("other", "x", NOT_REPLICATED)
+
+
+def test_a_transaction_of_before_the_relay_says_that_its_writes_are_unknown(source: ListedSource) -> None:
+    source.create("t")
+    reader, writer = source.begin(), source.begin(("t", 1))
+    start = source.log.current_event_id()
+    source.log.clean(start)
+    source.write("t", 1)
+    for txn in (writer, reader, source.begin()):
+        source.commit(txn)
+    commits = source.relay(after=start)
+    assert [each.incomplete for each in commits if isinstance(each, TxnCommitted)] == [MISSED, MISSED, None]
+
+
+def test_a_restart_observes_the_open_transactions_again(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 1))
+    source.write("t", 1)
+    box = source.outbox()
+    read = box.read(0)[-1].event_id
+    look_back = box.look_back(read)
+    assert look_back == 2, "the allocation"
+    source.commit(txn)
+    again = source.outbox()
+    again.observed_from = look_back
+    (write,) = writes_of(source.relay(again, after=read)).values()
+    assert write.files[0].checksum == source.sample
+
+
+def test_an_event_that_is_too_large_to_be_read_makes_open_writes_incomplete(source: ListedSource) -> None:
+    source.create("p", keys=True)
+    txn = source.begin(("p", 1))
+    box = source.outbox()
+    box.read(0)
+    listed = box.unlogged
+    assert isinstance(listed, ListedWrites)
+    listed.miss(source.add("ALTER_PARTITION", {}, table="p"))
+    source.commit(txn)
+    (write,) = writes_of(source.relay(box, after=source.log.current_event_id() - 1)).values()
+    assert write.incomplete is not None
+
+
+def test_an_event_of_the_table_that_cannot_be_read_makes_the_write_incomplete(source: ListedSource) -> None:
+    source.create("p", keys=True)
+    txn = source.begin(("p", 1))
+    source.add("ADD_PARTITION", {"db": "sales"}, table="p")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is not None
+
+
+def test_a_file_system_that_fails_holds_up_the_relay_and_then_only_this_write(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 1))
+    source.write("t", 1)
+    source.commit(txn)
+    shutil.rmtree(source.root / "t")
+    now_s = 0.0
+    listed = ListedWrites(
+        ["sales"],
+        source.files,
+        AllowedRoots.of([f"file:{source.root}"]),
+        source.log.connect,
+        clock=lambda: now_s,
+    )
+    box = source.outbox()
+    box.read(0, limit=1)
+    box._encoder._listed = listed
+    for attempt in range(1, ATTEMPTS_MIN + 1):
+        now_s = 20.0 * attempt
+        if attempt < ATTEMPTS_MIN:
+            with pytest.raises(FilesUnavailable):
+                box.read(0)
+    (write,) = [
+        json.loads(record.value)["message"]
+        for item in box.read(0)
+        for record in item.records
+        if json.loads(record.value)["eventType"] == "WRITE"
+    ]
+    assert "files-unavailable" in write["incomplete"]
+    box.close()
+
+
+def test_a_metastore_that_fails_is_not_a_failure_of_the_write(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 1))
+    source.write("t", 1)
+    source.commit(txn)
+    box = source.outbox()
+    box.read(0, limit=1)
+    source.log.failing = lambda call: ServerFault("broken") if call == "get_table" else None
+    with pytest.raises(ServerFault):
+        box.read(1)
+    source.log.failing = lambda _call: None
+    (write,) = writes_of(source.relay(box, after=1)).values()
+    assert write.incomplete is None
+
+
+def test_the_metastore_is_asked_once_for_a_connection(source: ListedSource) -> None:
+    source.create("t")
+    box = source.outbox()
+    for number in (1, 2):
+        txn = source.begin(("t", number))
+        source.write("t", number)
+        source.commit(txn)
+        box.read(source.log.current_event_id() - 5)
+    assert source.log.asked_for_writes == [0]
+    box.close()
+    box.read(0)
+    assert source.log.asked_for_writes == [0, 0], "it may have been upgraded"
+    box.close()
