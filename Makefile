@@ -130,6 +130,10 @@ stack: venv
 	@$(BIN)/python -m dev.stack preflight --quiet
 	@$(BIN)/python -m dev.stack fetch
 
+.PHONY: docs
+docs: venv ## Build the site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 .PHONY: pictures
 pictures: venv ## Draw the pictures of the documentation
 	$(BIN)/python -m dev.pictures

@@ -1,0 +1,162 @@
+"""Runs the commands of a tutorial as they stand on its page.
+
+The title of a code block says where it runs: ``sh`` in a shell, with the title "second terminal" as a process
+that continues until an empty block "stop"; ``sql`` with "source" or "target" in a Hive session; ``yaml`` with
+a file name becomes that file. A block of "rows" after a query is its expected result, for which the runner
+waits. The addresses of the page are replaced by those of the test. "install" is not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from dev.stack.errors import SqlFailed
+from dev.stack.hive.sql_session import Session
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
+
+BLOCK: Final = re.compile(r'(?ms)^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$')
+VISIBLE_S: Final = 90.0
+COMMAND_S: Final = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One code block."""
+
+    language: str
+    title: str
+    text: str
+
+
+def read_blocks(page: str) -> Iterator[Block]:
+    """Yield the code blocks of a page in order."""
+    for language, title, text in BLOCK.findall(page):
+        yield Block(language, title, text)
+
+
+class PageRunner:
+    """Runs blocks in one directory; ends the processes that continue when its ``with`` block ends."""
+
+    def __init__(self, directory: Path, sql: Mapping[str, str], addresses: Mapping[str, str]) -> None:
+        """``sql`` has the addresses of the engines "source" and "target", ``addresses`` the replacements."""
+        self._directory = directory
+        self._sql = sql
+        self._addresses = addresses
+        self._running: list[subprocess.Popen[bytes]] = []
+        programs = directory / "bin"
+        programs.mkdir()
+        (programs / "tideline").write_text(f'#!/bin/sh\nexec {sys.executable} -m daemon "$@"\n')
+        (programs / "tideline").chmod(0o755)
+        self._environment = {
+            **os.environ,
+            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def run(self, page: str) -> None:
+        """Run all blocks; raise AssertionError with the block that failed and its output."""
+        blocks = list(read_blocks(page))
+        for number, block in enumerate(blocks):
+            following = blocks[number + 1] if number + 1 < len(blocks) else None
+            match block.language, block.title:
+                case "sh", "install":
+                    pass
+                case "sh", "second terminal":
+                    self._start(block)
+                case "sh", "stop":
+                    self._stop()
+                case "sh", "":
+                    self._run_shell(block)
+                case "sql", side:
+                    rows = following.text if following and following.title == "rows" else None
+                    self._run_sql(self._sql[side], block.text, rows)
+                case "yaml" | "json", name if name:
+                    (self._directory / name).write_text(self._replace(block.text))
+                case "text", _:
+                    pass
+                case _:
+                    raise AssertionError(f"a block that the runner does not know: {block}")
+
+    def _replace(self, text: str) -> str:
+        for name, address in self._addresses.items():
+            text = text.replace(name, address)
+        return text
+
+    def _start(self, block: Block) -> None:
+        log = (self._directory / "second-terminal.log").open("ab")
+        command = ["bash", "-c", f"exec {self._replace(block.text).strip()}"]
+        with log:
+            self._running.append(
+                subprocess.Popen(
+                    command, cwd=self._directory, env=self._environment, stdout=log, stderr=subprocess.STDOUT
+                )
+            )
+
+    def _stop(self) -> None:
+        """End the processes of the second terminal, as ctrl-c does."""
+        while self._running:
+            process = self._running.pop()
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+    def _run_shell(self, block: Block) -> None:
+        """Run commands; if a process was started before, repeat them until it answers."""
+        deadline_s = time.monotonic() + (VISIBLE_S if self._running else 0)
+        while (done := self._call(block)).returncode != 0:
+            assert time.monotonic() < deadline_s, f"{block.text}\n{done.stdout}\n{done.stderr}"
+            time.sleep(0.2)
+
+    def _call(self, block: Block) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self._replace(block.text)],
+            cwd=self._directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            input="y\n",  # the answer to a question of the command
+            timeout=COMMAND_S,
+            check=False,
+        )
+
+    def _run_sql(self, address: str, text: str, rows: str | None) -> None:
+        """Run statements; the last one is repeated until it returns ``rows``."""
+        *statements, last = [part.strip() for part in text.split(";\n") if part.strip()]
+        with Session.connect(address) as session:
+            for statement in statements:
+                session.run(statement)
+            if rows is None:
+                session.run(last.rstrip(";"))
+                return
+            deadline_s = time.monotonic() + VISIBLE_S
+            while (result := self._read(session, last)) != rows:
+                assert time.monotonic() < deadline_s, f"{last}\n{result}\nexpected:\n{rows}"
+                time.sleep(0.2)
+
+    @staticmethod
+    def _read(session: Session, query: str) -> str:
+        try:
+            return "".join("\t".join(row) + "\n" for row in session.rows(query.rstrip(";")))
+        except SqlFailed as error:  # a table that is not there yet
+            return str(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        shutil.rmtree(self._directory / "bin")

@@ -1,0 +1,75 @@
+"""The tutorials and guides work as they stand on their pages, on real clusters."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.process.ports import free_port
+from tests.builders.components.page_runner import PageRunner
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dev.stack.endpoints import ClusterEndpoints, Endpoints
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def roots(cluster: ClusterEndpoints) -> str:
+    directories = (cluster.warehouse, cluster.external, cluster.cmroot)
+    return ", ".join(f'"file://{directory}"' for directory in directories)
+
+
+def addresses(stack: Endpoints) -> dict[str, str]:
+    return {
+        "thrift://source-metastore:9083": stack.source.metastore,
+        "thrift://target-metastore:9083": stack.target.metastore,
+        "kafka:9092": stack.kafka,
+        '"hdfs://source/warehouse", "hdfs://source/cmroot"': roots(stack.source),
+        '"hdfs://target/warehouse", "hdfs://target/cmroot"': roots(stack.target),
+        "state: {dir": "http: {port: 0}\nstate: {dir",
+    }
+
+
+def run_replicated(page: str, names: Sequence[str], stack: Endpoints, directory: Path) -> None:
+    """Run a page with names of databases and topics that no other test has."""
+    suffix = uuid.uuid4().hex[:8]
+    text = (DOCS / page).read_text()
+    for name in names:
+        text = text.replace(name, f"{name}_{suffix}")
+    engines = {"source": stack.source.sql, "target": stack.target.sql}
+    with PageRunner(directory, engines, addresses(stack)) as runner:
+        runner.run(text)
+
+
+def test_a_first_database_is_replicated_followed_compared_and_promoted(
+    stack: Endpoints, tmp_path: Path
+) -> None:
+    run_replicated("tutorials/replica.md", ("shop", "tideline.lake"), stack, tmp_path)
+
+
+def test_a_failover_is_rehearsed_and_switched_back(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/failover.md", ("shop", "tideline.east", "tideline.west"), stack, tmp_path)
+
+
+def test_databases_of_a_pattern_are_found_and_one_is_retired(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/many-databases.md", ("sales", "tideline.lake"), stack, tmp_path)
+
+
+def test_an_old_client_works_through_an_endpoint(stack: Endpoints, tmp_path: Path) -> None:
+    metastore = stack.target.metastore.removeprefix("thrift://")
+    replaced = {"target-metastore:9083": metastore, "127.0.0.1:9083": f"127.0.0.1:{free_port()}"}
+    with PageRunner(tmp_path, {}, replaced) as runner:
+        runner.run((DOCS / "tutorials" / "endpoint.md").read_text())
+
+
+@pytest.mark.long
+def test_a_file_of_events_becomes_a_table_of_the_keys_that_queries_read(tmp_path: Path) -> None:
+    with PageRunner(tmp_path, {}, {}) as runner:
+        runner.run((DOCS / "tutorials" / "json.md").read_text())
