@@ -55,7 +55,29 @@ A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compa
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Redaction:
+    """How secrets are removed from the texts of new errors."""
+
+    @staticmethod
+    def redact(value: Any) -> Any:
+        """Return ``value``: nothing is known to be secret yet."""
+        return value
+
+
+def use_redaction(redact: Callable[[Any], Any]) -> None:
+    """Pass the message and the context of every error through ``redact`` from now on.
+
+    What an error says reaches logs, answers, dead letters and the target's metastore. The text may be that of
+    another system, which repeats what it was sent.
+    """
+    _Redaction.redact = staticmethod(redact)  # type: ignore[method-assign,assignment]
 
 
 class TidelineError(Exception):
@@ -70,10 +92,10 @@ class TidelineError(Exception):
     default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None, **context: object) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message: str = _Redaction.redact(message)
+        super().__init__(self.message)
         self.hint = self.default_hint if hint is None else hint
-        self.context = context
+        self.context: dict[str, object] = _Redaction.redact(context)
 
     def __str__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.context.items())

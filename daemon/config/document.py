@@ -14,7 +14,7 @@ import yaml
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from state.errors import TidelineError
@@ -91,6 +91,18 @@ class Document:
         for part in key:
             values = values.get(part) if isinstance(values, dict) else None
         return values if isinstance(values, dict) else {}
+
+    def texts(self) -> Iterator[tuple[Key, str]]:
+        """Yield every text with its key."""
+        waiting: list[tuple[Key, Any]] = [((), self.values)]
+        while waiting:
+            key, value = waiting.pop()
+            if isinstance(value, str):
+                yield key, value
+            elif isinstance(value, dict):
+                waiting += [((*key, str(name)), inner) for name, inner in value.items()]
+            elif isinstance(value, list):
+                waiting += [((*key, str(index)), inner) for index, inner in enumerate(value)]
 
     def rename(self, section: Key, old: str, new: str) -> None:
         """Give a setting of ``section``, with everything below it, another name."""

@@ -17,7 +17,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
-from daemon.process.logs import names_secret
+from daemon.process.redaction import names_secret
 from handlers.metastore.addresses import DEFAULT_PORT
 from state.columns.paths import KeyPath
 from state.errors import BadInput
@@ -27,8 +27,6 @@ SECRET_BYTES_MAX: Final = 64 * 1024
 
 _Options = dict[str, str | int | float | bool]
 
-_FILE: Final = re.compile(r"(?:File|[._-]file)$")
-"""How names of options end that hold a path, such as ``spark.kubernetes.authenticate.oauthTokenFile``."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 _OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
@@ -203,8 +201,8 @@ def _refuse_secrets(advice: str) -> AfterValidator:
     """
 
     def check(options: _Options) -> _Options:
-        for key in options:
-            if names_secret(key) and not _FILE.search(key):
+        for key, value in options.items():
+            if names_secret(key) and not isinstance(value, bool):
                 raise refused(f"must not hold the secret {key!r}: {advice}")
         return options
 

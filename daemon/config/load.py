@@ -13,13 +13,13 @@ from pydantic import BaseModel, ValidationError
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, Problem, read_document
 from daemon.config.section import section_of
-from daemon.process.logs import Redactor, names_secret
+from daemon.process.redaction import holds_secret, mask_forms, names_secret, use_secrets
 from handlers.metastore.addresses import Address, merge_logins, use_logins
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -62,8 +62,10 @@ class ConfigReader:
         document = read_document(path, os.environ if environment is None else environment)
         problems = list(_rename_settings(document, self.model))
         config, invalid = self._validate(document)
-        crossed = (problem for check in self.cross_checks for problem in check(document))
-        all_problems = sorted({*document.problems, *problems, *invalid, *crossed}, key=Problem.order)
+        crossed = [problem for check in self.cross_checks for problem in check(document)]
+        found = {*document.problems, *problems, *invalid, *crossed}
+        inline = _inline_secrets(document, {problem.key for problem in found})
+        all_problems = sorted({*found, *inline}, key=Problem.order)
         fatal = any(not problem.warning for problem in all_problems)
         return Loaded(None if fatal else config, tuple(all_problems))
 
@@ -74,6 +76,7 @@ class ConfigReader:
         """
         loaded = self.read(path, environment)
         if loaded.config is not None:
+            use_secrets(loaded.config.secrets())
             use_logins_of(loaded.config)
             return loaded.config
         first, *more_problems = (problem for problem in loaded.problems if not problem.warning)
@@ -123,6 +126,23 @@ def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()
             below = [(name, entry) for entry in document.section((*key, name))] if named else [(name,)]
             for each in below:
                 yield from _rename_settings(document, inner, (*key, *each))
+
+
+def _inline_secrets(document: Document, reported: Container[str]) -> Iterator[Problem]:
+    """Yield a problem for each text of the document that contains a secret, such as a password in an
+    address.
+    """
+    for key, value in document.texts():
+        name = ".".join(key)
+        if name not in reported and holds_secret(value):
+            yield Problem(
+                document.place(key),
+                name,
+                None,
+                "must not contain a secret",
+                "put the secret into a file or a variable, and name it as {file: PATH} or {env: NAME} in "
+                "'secrets' or 'password' of the same section",
+            )
 
 
 def _problem(document: Document, model: type[Config], detail: ErrorDetails, *, suggests: bool) -> Problem:
@@ -192,7 +212,7 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
     value = detail["input"]
     if isinstance(value, dict | list):
         return None
-    text = Redactor().text(str(value))  # an address may hold a password, allowed or not
+    text = mask_forms(str(value))  # an address may hold a password, allowed or not
     return text if len(text) <= VALUE_CHARACTERS_MAX else f"{text[:VALUE_CHARACTERS_MAX]}…"
 
 

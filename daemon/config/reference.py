@@ -32,10 +32,12 @@ as YAML (`[a, b]`).
 
 Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem
 at once with file and line; with `--live` it also checks the metastores and the broker. `tideline config show`
-prints the settings in effect. A file with which the daemon would run nothing is a warning.
+prints the settings in effect. A file with which the daemon would run nothing is an error.
 
 Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at
-start.
+start. A secret in the file is an error, even within another text: a password in an address, a signature in a
+query, a JAAS text, a private key. `tideline config show` masks secrets, and those texts in `options` and
+`conf` whose names it does not know as harmless.
 
 This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a
 name that you choose: lower-case letters, digits, `-` and `_`, a letter first.

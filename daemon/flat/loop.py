@@ -13,7 +13,7 @@ from daemon.flat.settings import FLAT
 from daemon.flat.status import DriverProgress, FlatStatus
 from daemon.process.child import STOPPED, build_command, reported_error
 from daemon.process.child_loop import ChildLoop
-from daemon.process.logs import Redactor
+from daemon.process.redaction import redact
 from daemon.process.supervisor import Job, LoopState
 from state.errors import DriverEnded, StateLocked
 from streaming.driver.progress import STOP_REQUESTED
@@ -51,7 +51,7 @@ def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
     loop = DriverLoop(
         build_command("split", "run", name, config_file=runtime.config_file),
         FlatMeasures(metrics, name),
-        clean=Redactor(runtime.config.secrets()).text,
+        clean=redact,
         stuck_s=flat.stuck_s,
         drain_s=runtime.config.supervisor.drain_s * DRAIN_SHARE,
     )

@@ -18,7 +18,7 @@ from daemon.keylog.settings import MINING
 from daemon.keys.status import MINED, MinedSource, MiningStatus, SourcePass, read_passes
 from daemon.process.child import build_command, reported_error
 from daemon.process.child_loop import ChildLoop
-from daemon.process.logs import Redactor
+from daemon.process.redaction import redact
 from state.errors import MinerEnded
 
 
@@ -43,7 +43,7 @@ def build_mining(runtime: Runtime, metrics: MiningMetrics) -> MinerLoop:
         build_command("keys", "mine", "--every", str(mining.every_s), config_file=runtime.config_file),
         metrics,
         mining.sources,
-        Redactor(runtime.config.secrets()).text,
+        redact,
     )
 
 

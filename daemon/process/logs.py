@@ -2,8 +2,8 @@
 
 Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written
 once and then only counted for a while, so that a metastore that is down for an hour costs a few lines.
-Secrets are masked wherever they occur: by their text, which is known from the configuration, and by the names
-of fields that hold them, also in tracebacks and in what libraries log through the standard library.
+Secrets are masked (``daemon.process.redaction``), also in tracebacks and in what libraries log through the
+standard library.
 
 Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it
 is known.
@@ -12,7 +12,6 @@ is known.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import threading
 import time
@@ -24,9 +23,11 @@ import orjson
 import structlog
 from annotated_types import Interval
 
+from daemon.process.redaction import Redactor
+
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from structlog.typing import EventDict, Processor, WrappedLogger
 
@@ -34,14 +35,6 @@ if TYPE_CHECKING:
 REPEATS_KEPT_MAX: Final = 1024
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _LIBRARY_LEVELS: Final = {"uvicorn": logging.WARNING, "asyncio": logging.WARNING}
-MASK: Final = "***"
-SECRET_CHARACTERS_MIN: Final = 4
-"""Shorter texts are not masked: they would match ordinary words."""
-
-DEPTH_MAX: Final = 8
-
-_SECRET_WORDS: Final = re.compile(r"password|passphrase|secret|token|private[._]key|credential|authorization")
-_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,44 +191,3 @@ def _repeat_filter(repeat_s: float) -> Callable[[logging.LogRecord], bool]:
         return True
 
     return passes
-
-
-def names_secret(key: str) -> bool:
-    """Return whether a field of this name holds a secret."""
-    return _SECRET_WORDS.search(key.lower()) is not None
-
-
-class Redactor:
-    """A structlog processor; also usable on plain values."""
-
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({s for s in secrets if len(s) >= SECRET_CHARACTERS_MIN}, key=len, reverse=True)
-        # As they stand, and as a quoting library would show them.
-        forms = [form for secret in known for form in (secret, repr(secret)[1:-1])]
-        self._known = re.compile("|".join(map(re.escape, forms))) if forms else None
-
-    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        """Return ``event`` with secrets masked."""
-        return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
-
-    def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` with secrets masked, within mappings and lists too;
-        other objects are turned into text.
-        """
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict) and depth < DEPTH_MAX:
-            return {
-                key: MASK if names_secret(str(key)) else self.clean(inner, depth + 1)
-                for key, inner in value.items()
-            }
-        if isinstance(value, list | tuple | set | frozenset) and depth < DEPTH_MAX:
-            return [self.clean(inner, depth + 1) for inner in value]
-        return self.text(str(value))
-
-    def text(self, text: str) -> str:
-        """Return ``text`` with every known secret and the password of every address masked."""
-        masked = _IN_ADDRESS.sub(MASK, text)
-        return self._known.sub(MASK, masked) if self._known else masked

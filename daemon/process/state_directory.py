@@ -64,10 +64,27 @@ def open_state(
 
 
 def write_atomically(path: Path, value: object) -> None:
-    """Write ``value`` as JSON, so that a reader sees either the old or the new contents."""
+    """Write ``value`` as JSON, so that a reader sees either the old or the new contents,
+    even after a power failure. Only this user can read it.
+    """
     draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(value))
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(file.fileno(), 0o600)  # a draft of an earlier build may be wider
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 LOCK_NAME: Final = "lock"

@@ -93,6 +93,7 @@ def config() -> None:
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 if the daemon could not run."""
     from daemon.config.load import find_file, use_logins_of
+    from daemon.process.redaction import redactor, use_secrets
     from daemon.service.configuration import starts_nothing
 
     path = find_file(config_path)
@@ -101,9 +102,11 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
     if loaded.config is not None and starts_nothing(loaded.config):
         problems.append(_nothing_configured(path))
     if live and loaded.config is not None:
+        use_secrets(loaded.config.secrets())
         use_logins_of(loaded.config)
         for capability in CAPABILITIES:
             problems += capability.live_problems(loaded.config)
+    problems = redactor().texts(problems)
     fatal = [problem for problem in problems if not problem.warning]
     if as_json:
         echo_json({"file": path, "ok": not fatal, "problems": problems})
@@ -144,8 +147,13 @@ def _counted(number: int, noun: str) -> str:
 @config_option
 @json_option
 def show(config_path: Path | None, as_json: bool) -> None:
-    """Print the effective settings, with defaults and environment variables; secrets are masked."""
-    values = load_config(config_path).model_dump(mode="json")
+    """Print the effective settings, with defaults and environment variables.
+
+    Secrets are masked, and so are texts in 'options' and 'conf' whose names are not known to be harmless.
+    """
+    from daemon.config.shown import show_settings
+
+    values = show_settings(load_config(config_path).model_dump(mode="json"))
     if as_json:
         echo_json(values)
     else:

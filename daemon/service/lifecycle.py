@@ -35,6 +35,8 @@ from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics, build_registry
+from daemon.process.private_files import report_wide_files
+from daemon.process.redaction import redactor, use_secrets
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_directory import STATUS_FILE, state_lock, write_atomically
@@ -85,6 +87,7 @@ def run_daemon(
     Raises ConfigError and StateLocked before anything has started. Main thread only.
     """
     # Start 1.
+    use_secrets(config.secrets())
     configure_logs(LogSettings(config.logs.level, config.logs.format, config.logs.repeat_s, config.secrets()))
     for warning in warnings:
         log.warning(
@@ -97,6 +100,7 @@ def run_daemon(
     # Start 2. Leaving the block is step 5 of the end.
     with stop_signals() as stop_requested, state_lock(config.state.dir):
         raise_limit()
+        report_wide_files(config.state.dir)
         daemon = _Daemon(config, projections=projections, config_file=config_file)
         return daemon.run(stop_requested)
 
@@ -146,7 +150,8 @@ class _Daemon:
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
-        return self._reporter.status()
+        """Return the status without secrets: its texts are also those of other systems and of libraries."""
+        return redactor().texts(self._reporter.status())
 
     def _start_job(self, job: Job) -> None:
         self._supervisor.add(job)
@@ -164,7 +169,7 @@ class _Daemon:
             loops=len(self._supervisor.statuses()),
         )
         while not stop_requested.wait(STATUS_FILE_S):
-            self._status_file.write(self._reporter.status())
+            self._status_file.write(self._status())
         return self._stop()
 
     def _stop(self) -> int:
@@ -176,7 +181,7 @@ class _Daemon:
         running = self._supervisor.stop(self._config.supervisor.drain_s)
         # End 3.
         self._reporter.state = "stopped"
-        self._status_file.write(self._reporter.status())
+        self._status_file.write(self._status())
         # End 4.
         self._http.close()
         for close in self._close:

@@ -6,6 +6,7 @@ import errno
 import sys
 from typing import TYPE_CHECKING, Final
 
+from daemon.process.redaction import redact
 from state.errors import TidelineError
 
 
@@ -102,15 +103,22 @@ _REFUSALS: Final = frozenset(
 
 
 def failure_lines(error: Exception) -> list[str]:
-    """Return the lines of an error: its message, context and hint; control characters are escaped."""
+    """Return the lines of an error: its message, context and hint.
+
+    Secrets are masked, and control characters escaped.
+    """
+    return [_escape(redact(line)) for line in _failure_lines(error)]
+
+
+def _failure_lines(error: Exception) -> list[str]:
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         return [
-            _escape(f"Error: the operating system refused to read or write: {error}"),
+            f"Error: the operating system refused to read or write: {error}",
             "  Check free space, access rights and limits, then run the command again.",
         ]
     if not isinstance(error, TidelineError):
         return [
-            _escape(f"Error: {type(error).__name__}: {error}"),
+            f"Error: {type(error).__name__}: {error}",
             (
                 "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report "
                 "the output."
@@ -122,7 +130,7 @@ def failure_lines(error: Exception) -> list[str]:
         lines.append(f"  {values}")
     if error.hint:
         lines.append(f"  {error.hint}")
-    return [_escape(line) for line in lines]
+    return lines
 
 
 def _escape(text: str) -> str:

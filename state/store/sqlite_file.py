@@ -19,7 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, TidelineError
@@ -59,8 +59,19 @@ def lock_file(path: str) -> int:
     return descriptor
 
 
+def make_private(path: str) -> None:
+    """Create ``path`` if it is missing, so that only this user can read it; SQLite gives its other files the
+    same mode. A file that exists keeps its mode.
+
+    It must not be opened here: closing it would release the locks of this process on it.
+    """
+    with suppress(OSError):  # opening it then fails with SQLite's reason
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Connection:
     """Return the one connection to ``path`` that writes, locked to this process; raises ``sqlite3.Error``."""
+    make_private(path)
     busy_s = 0.0 if exclusive else BUSY_S
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:

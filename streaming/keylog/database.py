@@ -27,6 +27,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 
 from state.errors import BadInput, ConfigError, InvalidRequest, KeyLogUnavailable, StateCorrupt, TidelineError
+from state.store.sqlite_file import make_private
 
 
 if TYPE_CHECKING:
@@ -242,11 +243,12 @@ def make_directory(url: URL) -> None:
         return
     directory = Path(str(url.database)).parent
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             "the key log's directory cannot be created", path=str(directory), reason=error.strerror
         ) from None
+    make_private(str(url.database))
 
 
 @contextmanager

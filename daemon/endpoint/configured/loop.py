@@ -15,7 +15,7 @@ from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.configured.status import DifferingTable, EndpointStatus
 from daemon.process.child import STARTED, build_command, reported_error
 from daemon.process.child_loop import ChildLoop
-from daemon.process.logs import Redactor
+from daemon.process.redaction import redact
 from daemon.process.supervisor import Job
 from state.errors import EndpointEnded, MalformedEvent
 
@@ -61,7 +61,7 @@ def build_endpoint(runtime: Runtime, source: str) -> EndpointPart:
         source,
         SERVE.of(config)[source].freshness,
         runtime.nudges.of(source).set,
-        clean=Redactor(config.secrets()).text,
+        clean=redact,
         stuck_s=STUCK_S,
         drain_s=config.supervisor.drain_s * DRAIN_SHARE,
     )

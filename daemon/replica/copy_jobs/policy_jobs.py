@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.config.document import problem_of_error
-from daemon.process.logs import Redactor
+from daemon.process.redaction import redact
 from daemon.replica.copy_jobs.commands import require_spark
 from state.errors import TidelineError
 
@@ -46,7 +46,7 @@ def build_jobs(
         file_systems,
         options=config.files.all_options(),
         read_roots=config.sources[policy.source].read_roots,
-        clean=Redactor(config.secrets()).text,
+        clean=redact,
         changed=changed,
     )
 

@@ -288,12 +288,31 @@ def test_a_secret_is_read_from_its_file_or_variable_and_never_shown(
         "kafka: {bootstrap: 'k:1', pasword: hunter2}",
         "kafka: {bootstrap: 'k:1', secrets: {sasl.password: {fil: hunter2}}}",
         "files: {secrets: {s3a: hunter2}}",
+        "kafka: {bootstrap: 'k:1', options: {sasl.jaas.config: hunter2}}",
+        "kafka: {bootstrap: 'k:1', options: {ssl.key.pem: hunter2}}",
+        "kafka: {bootstrap: 'k:1', options: {client.id: 'x password=hunter2'}}",
+        "kafka: {bootstrap: 'k:1', options: {sasl.password: 12345, client.id: 'a?sig=hunter2'}}",
+        "files: {options: {abfs: {account_key: hunter2}}}",
+        "files: {options: {abfs: {sas_token: 'sig=hunter2'}}}",
+        "files: {options: {s3a: {endpoint_override: 'https://me:hunter2@s3'}}}",
+        "files: {options: {hdfs: {fs.azure.account.key.lake: hunter2}}}",
+        "keylog: {url: 'mysql://me:hunter2@host/db'}",
+        "keylog: {url: 'mysql://me@host/db?password=hunter2'}",
+        "sources: {lake: {metastore: 'thrift://me:hunter2@a:1', topic: t}}",
+        "sources: {lake: {metastore: 'thrift://a:1', topic: t, read_roots: ['s3a://me:hunter2@b/a']}}",
     ],
 )
 def test_a_secret_in_the_wrong_place_is_a_problem_that_does_not_show_it(read: Read, text: str) -> None:
     loaded = read(text)
     assert loaded.problems
     assert "hunter2" not in "".join(map(str, loaded.problems))
+
+
+def test_a_secret_in_a_text_is_an_error_that_names_the_alternative(read: Read) -> None:
+    loaded = read("kafka: {bootstrap: 'k:1'}\nkeylog: {url: 'mysql://me@host/db?password=hunter2'}\n")
+    (found,) = loaded.problems
+    assert (found.key, found.place.endswith(":2"), found.warning) == ("keylog.url", True, False)
+    assert "{file: PATH} or {env: NAME}" in found.hint
 
 
 @pytest.mark.parametrize("name", ["spark.kubernetes.authenticate.oauthTokenFile", "token.file"])

@@ -175,6 +175,20 @@ def test_show_prints_the_settings_in_effect_without_secrets(
     assert "hunter2" not in shown
 
 
+def test_show_masks_what_is_not_known_to_be_harmless(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": "/ca.pem",
+        "linger.ms": 5,
+        "sasl.extras": "hunter2",
+    }
+    config.write_text(json.dumps({"kafka": {"bootstrap": "k:1", "options": options}}))
+    assert call(["config", "show", "--json", "-c", str(config)]) == 0
+    assert json.loads(capsys.readouterr().out)["kafka"]["options"] == {**options, "sasl.extras": "***"}
+
+
 def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["config", "schema"]) == 0
     assert json.loads(capsys.readouterr().out)["additionalProperties"] is False

@@ -1,0 +1,52 @@
+"""The configuration as ``tideline config show`` prints it.
+
+Settings of Tideline are shown, because a secret among them has its own type. Settings that are passed on to a
+library (``options``, ``conf``) have names that Tideline does not know: their texts are shown only if the name
+is known to be harmless, and masked otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from daemon.process.redaction import MASK, mask_forms, names_secret
+
+
+PASSED_ON: Final = frozenset({"options", "conf"})
+_HARMLESS: Final = re.compile(
+    r"(?:^|[._-])(?:address|algorithm|authority|bytes|class|codec|codecs|compression|cores|count|dir|dirs|enabled?"
+    r"|endpoint|endpoint_override|env|file|format|fsync|host|hosts|image|instances|interval|jars|kb|kbytes|level"
+    r"|location|master|max|mechanisms?|memory|min|mode|ms|namespace|overhead|packages|partitions|path|policy|port"
+    r"|principal|project_id|protocol|provider|providers|queue|region|rpc|scheme|seconds|servers|size|style|timeout"
+    r"|tls|trusted_roots|type|uri|url|user|username|version|zone)$",
+    re.IGNORECASE,
+)
+
+
+def show_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a configuration, dumped as JSON values, without what may be a secret."""
+    return {name: _show(inner, passed_on=name in PASSED_ON) for name, inner in values.items()}
+
+
+def _show(value: Any, *, passed_on: bool) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _show_option(str(name), inner)
+            if passed_on and not isinstance(inner, dict)
+            else _show(inner, passed_on=passed_on or name in PASSED_ON)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_show(each, passed_on=passed_on) for each in value]
+    return mask_forms(value) if isinstance(value, str) else value
+
+
+def _show_option(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if names_secret(name):
+        return MASK
+    if isinstance(value, str):
+        return mask_forms(value) if _HARMLESS.search(name) else MASK
+    return value

@@ -1,0 +1,222 @@
+"""Redaction: the one place that knows what a secret is, for every way out of the process.
+
+Texts from other systems repeat what they were sent: a metastore its client's password, a library the URL with
+the signature in its query. Three kinds of knowledge mask them:
+
+- the texts of the configuration's secrets, in the forms in which libraries print them;
+- names of settings that hold secrets: those of librdkafka, PyArrow, Hadoop and Spark, and what they have in
+  common. A name that ends like a reference (``.file``, ``.location``, ``.provider``) holds no secret;
+- forms of secrets: passwords in addresses, in query strings and in JAAS texts, private keys, bearer tokens.
+
+The errors of Tideline's tree are redacted when they are created (``state.errors.use_redaction``), so that
+every text that is made of them is clean: answers, commands, dead letters, and parameters on the target. Logs
+and the status, which also contain errors of libraries, are redacted as a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, quote_plus
+
+from state.errors import use_redaction
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from structlog.typing import EventDict, WrappedLogger
+
+
+T = TypeVar("T")
+
+MASK: Final = "***"
+SECRET_CHARACTERS_MIN: Final = 4
+"""Shorter texts are not masked: they would match ordinary words."""
+LINE_CHARACTERS_MIN: Final = 16
+"""Lines of a secret with several lines are masked one by one if they are this long."""
+DEPTH_MAX: Final = 8
+CACHED_CHARACTERS_MAX: Final = 500
+
+_SENSITIVE: Final = re.compile(
+    r"passw(?:or)?d|passphrase|(?:^|[._-])(?:pwd|pass|sas|sig)(?:$|[._-])|secret|token|credential|authorization"
+    r"|(?<!oauth)bearer|cookie|jaas|signature|private[._-]?key|account[._-]?key|shared[._-]?access[._-]?key|api[._-]?key"
+    r"|session[._-]?key|encryption[._-]?key$|keystore[._-]?key(?:$|[._-])|key[._-]?pem|key[._-]?pass"
+    r"|oauthbearer[._-]config|connection[._-]?string"
+)
+_REFERENCE: Final = re.compile(
+    r"(?:file|[._-](?:location|path|providers?|class|type|types|method|mechanisms?|algorithm|url|uri|endpoint"
+    r"|enabled?|use_ip|id|name|names|ms|s|seconds|interval|service))$"
+    r"|secretkeyref\.|kubernetes\.(?:driver|executor)\.secrets\."
+)
+"""Names of settings that refer to a secret, or say how it is obtained."""
+
+_WORDS: Final = (
+    r"passw(?:or)?d|passphrase|secret|token|credential|signature|jaas\.config|private[._-]?key"
+    r"|account[._-]?key|shared[._-]?access[._-]?key|api[._-]?key|session[._-]?key"
+)
+_NAME: Final = rf"(?:[\w.-]{{0,80}}(?:{_WORDS})[\w.-]{{0,40}}|\b(?:pwd|sig|sas))"
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'"
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s:@]+:[^/\s]+(?=@)")
+_ASSIGNED: Final = re.compile(
+    rf"({_NAME}\s?=\s?)(\\?\"[^\"\\]*\\?\"|{_QUOTED}|(?!\*\*\*)[^\s,;&\"')}}\]]+)", re.IGNORECASE
+)
+_IN_MAPPING: Final = re.compile(rf"([\"']{_NAME}[\"']\s?:\s?)({_QUOTED})", re.IGNORECASE)
+_HEADER: Final = re.compile(r"(authorization[\"']?\s?[:=]\s?[\"']?(?:\w+\s)?)[^\s\"',;]+", re.IGNORECASE)
+_BEARER: Final = re.compile(r"(\bBearer\s)[\w.~+/-]{16,}=*", re.IGNORECASE)
+_FORMS: Final = (
+    (_PRIVATE_KEY, MASK),
+    (_IN_ADDRESS, MASK),
+    (_HEADER, rf"\1{MASK}"),
+    (_BEARER, rf"\1{MASK}"),
+    (_ASSIGNED, rf"\1{MASK}"),
+    (_IN_MAPPING, rf"\1{MASK}"),
+)
+_HINTS: Final = re.compile(r"[=@]|-----BEGIN|bearer|authorization|[\"']\s?:", re.IGNORECASE)
+"""What every form contains; most texts do not, and one search is a fraction of the others' time."""
+
+
+def names_secret(key: str) -> bool:
+    """Return whether a field or setting of this name holds a secret."""
+    lower = key.lower()
+    return _SENSITIVE.search(lower) is not None and _REFERENCE.search(lower) is None
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether a text contains a secret in one of its known forms, such as a password in an address."""
+    return mask_forms(text) != text
+
+
+def mask_forms(text: str) -> str:
+    """Return ``text`` with everything masked that has the form of a secret."""
+    if _HINTS.search(text) is None:
+        return text
+    for form, masked in _FORMS:
+        text = form.sub(masked, text)
+    return text
+
+
+class Redactor:
+    """Masks secrets in texts and values; also a structlog processor."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = {
+            secret for each in secrets for secret in _parts(each) if len(secret) >= SECRET_CHARACTERS_MIN
+        }
+        forms = {form for secret in known for form in _printed_forms(secret)}
+        ordered = sorted(forms, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._cached = lru_cache(maxsize=4096)(self._mask)
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        """Return ``event`` with secrets masked."""
+        return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
+
+    def clean(self, value: Any, depth: int = 0) -> Any:
+        """Return ``value`` with secrets masked, within mappings and lists too;
+        other objects are turned into text.
+        """
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict) and depth < DEPTH_MAX:
+            return {
+                key: MASK if names_secret(str(key)) else self.clean(inner, depth + 1)
+                for key, inner in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset) and depth < DEPTH_MAX:
+            return [self.clean(inner, depth + 1) for inner in value]
+        return self.text(str(value))
+
+    def texts(self, value: T) -> T:
+        """Return ``value`` with secrets masked in its texts, and in those of the values within it.
+
+        Names of fields are not looked at, and objects of other types stay as they are.
+        """
+        masked: Any = self._texts(value)
+        return masked  # type: ignore[no-any-return]
+
+    def _texts(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if kind is tuple or kind is list:
+            return kind(map(self._texts, value))
+        if kind is dict:
+            return {key: self._texts(inner) for key, inner in value.items()}
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._record(value)
+        return value
+
+    def _record(self, value: Any) -> Any:
+        changed = {}
+        for field in fields(value):
+            inner = getattr(value, field.name)
+            masked = self._texts(inner)
+            if masked is not inner and masked != inner:
+                changed[field.name] = masked
+        return _replaced(value, changed) if changed else value
+
+    def text(self, text: str) -> str:
+        """Return ``text`` with every known secret masked, and everything that has the form of one."""
+        return self._cached(text) if len(text) <= CACHED_CHARACTERS_MAX else self._mask(text)
+
+    def _mask(self, text: str) -> str:
+        known = self._known.sub(MASK, text) if self._known else text
+        return mask_forms(known)
+
+
+def _replaced(value: Any, changed: dict[str, Any]) -> Any:
+    """Return a copy of a frozen dataclass with other fields, without running its checks again."""
+    copied = object.__new__(type(value))
+    for field in fields(value):
+        object.__setattr__(copied, field.name, changed.get(field.name, getattr(value, field.name)))
+    return copied
+
+
+def _parts(secret: str) -> Iterator[str]:
+    """Yield the secret, and its long lines if it has several."""
+    yield secret
+    lines = secret.split("\n")
+    if len(lines) > 1:
+        yield from (line.strip() for line in lines if len(line.strip()) >= LINE_CHARACTERS_MIN)
+
+
+def _printed_forms(secret: str) -> Iterator[str]:
+    """Yield the texts by which a library may print a secret."""
+    yield secret
+    yield repr(secret)[1:-1]
+    yield json.dumps(secret)[1:-1]
+    yield quote(secret, safe="", errors="replace")
+    yield quote_plus(secret, errors="replace")
+    yield base64.b64encode(secret.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+class _Process:
+    """The redactor of this process."""
+
+    redactor: Redactor = Redactor()
+
+
+def use_secrets(secrets: Iterable[str]) -> None:
+    """Mask these texts from now on, in this process, wherever ``redactor`` is used and in every new error."""
+    _Process.redactor = Redactor(secrets)
+    use_redaction(_Process.redactor.texts)
+
+
+def redactor() -> Redactor:
+    """Return the redactor of this process, which knows the secrets of the configuration that was loaded."""
+    return _Process.redactor
+
+
+def redact(text: str) -> str:
+    """Return ``text`` without secrets, as this process knows them."""
+    return _Process.redactor.text(text)
