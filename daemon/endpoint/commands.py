@@ -75,7 +75,10 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 )
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
 @limit("connections_max")
+@limit("connections_per_address_max")
 @limit("request_bytes_max")
+@limit("requests_bytes_max")
+@limit("first_byte_s")
 @limit("connect_s")
 @limit("answer_s")
 @limit("idle_s")
@@ -99,7 +102,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     metastore_tls_ca: Path | None,
     http: str | None,
     connections_max: int,
+    connections_per_address_max: int,
     request_bytes_max: int,
+    requests_bytes_max: int,
+    first_byte_s: float,
     connect_s: float,
     answer_s: float,
     idle_s: float,
@@ -136,7 +142,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         tls=server_context(tls_certificate, tls_key, tls_client_ca),
         metastore_tls=client_context(metastore_tls_ca, enabled=metastore_tls),
         connections_max=connections_max,
+        connections_per_address_max=connections_per_address_max,
         request_bytes_max=request_bytes_max,
+        requests_bytes_max=requests_bytes_max,
+        first_byte_s=first_byte_s,
         connect_s=connect_s,
         answer_s=answer_s,
         idle_s=idle_s,

@@ -12,7 +12,24 @@ class EndpointMetrics(MetricTable):
 
     connections = Metric(Gauge, "tideline_endpoint_connections", "Open connections of clients.")
     refused = Metric(
-        Counter, "tideline_endpoint_connections_refused", "Connections closed because too many were open."
+        Counter,
+        "tideline_endpoint_connections_refused",
+        "Connections that were refused, because too many were open and each had a call in progress.",
+    )
+    replaced = Metric(
+        Counter,
+        "tideline_endpoint_connections_replaced",
+        "Connections that waited for their client, closed for a new one because too many were open.",
+    )
+    given_up = Metric(
+        Counter,
+        "tideline_endpoint_requests_given_up",
+        "Incomplete requests that were given up, because all requests together were too large.",
+    )
+    request_bytes = Metric(
+        Gauge,
+        "tideline_endpoint_request_bytes",
+        "Bytes of large requests that are not answered yet.",
     )
     authenticated = Metric(
         Counter,

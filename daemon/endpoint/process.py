@@ -17,6 +17,7 @@ from daemon.endpoint.upstream import check_metastore, refuse_own_address
 from daemon.http.endpoints import metrics_response, probe_response
 from daemon.http.limits import PROBES
 from daemon.http.server import HttpServer
+from daemon.process.descriptors import raise_limit
 from daemon.process.signals import stop_signals
 
 
@@ -48,6 +49,7 @@ def run_endpoint(
     Main thread only. Raises ConfigError.
     """
     refuse_own_address(settings)
+    raise_limit()  # each client needs two descriptors
     with stop_signals() as stopping:
         server = EndpointServer(settings, metrics, make_responders)
         with _probes(registry, http) as probes:

@@ -1,7 +1,7 @@
-"""The listening socket: one thread for each connection, and a limit on their number.
+"""The listening socket: one thread for each connection, and limits on their number (``admission``).
 
 Threads, because a session only waits for two sockets, and because a defect in one session then ends that
-session only. A connection above the limit is closed at once, which clients report and repeat; it would
+session only. A connection that is refused is closed at once, which clients report and repeat; it would
 otherwise wait without an answer.
 """
 
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.endpoint.admission import admit
 from daemon.endpoint.protocol.peer import Peer, shut_down
+from daemon.endpoint.protocol.request_budget import RequestBudget
 from daemon.endpoint.session import Session
 from state.errors import ConfigError
 
@@ -52,6 +54,10 @@ class EndpointServer:
         self.port: int = self._listener.getsockname()[1]
         self._stopping = threading.Event()
         self._sessions: dict[Session, threading.Thread] = {}
+        self._addresses: dict[Session, str] = {}
+        """The address of each session, except those that are being closed for others."""
+        self._budget = RequestBudget(settings.requests_bytes_max, metrics.given_up.inc)
+        metrics.request_bytes.set_function(lambda: self._budget.used)
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, name="endpoint", daemon=True)
 
@@ -86,30 +92,55 @@ class EndpointServer:
     def _accept(self) -> None:
         while not self._stopping.is_set():
             try:
-                handle, _ = self._listener.accept()
+                handle, client = self._listener.accept()
             except OSError as error:
                 if not self._stopping.is_set():
                     log.warning("a connection could not be accepted", problem=str(error))
                     self._stopping.wait(ACCEPT_PAUSE_S)
                 continue
-            self._begin(handle)
+            self._begin(handle, str(client[0]))
 
-    def _begin(self, handle: socket.socket) -> None:
+    def _admit(self, address: str) -> bool:
+        """Return whether a client is accepted; close the connection that it replaces."""
+        settings = self._settings
         with self._lock:
-            is_full = len(self._sessions) >= self._settings.connections_max
-        if is_full:
+            admission = admit(
+                address,
+                self._addresses.items(),
+                lambda session: session.waiting_since,
+                connections_max=settings.connections_max,
+                per_address_max=settings.connections_per_address_max,
+            )
+            if admission.closed is not None:
+                del self._addresses[admission.closed]
+        if admission.closed is not None:
+            self._metrics.replaced.inc()
+            admission.closed.abort()
+        if admission.closed is not None or not admission.accepted:
+            log.warning(
+                "too many connections",
+                address=address,
+                limit=settings.connections_max,
+                limit_per_address=settings.connections_per_address_max,
+                refused=not admission.accepted,
+            )
+        return admission.accepted
+
+    def _begin(self, handle: socket.socket, address: str) -> None:
+        if not self._admit(address):
             self._metrics.refused.inc()
-            log.warning("too many connections", limit=self._settings.connections_max)
             handle.close()
             return
         try:
-            session = Session(Peer(handle), self._settings, self._metrics, self._make_responders())
+            peer = Peer(handle)
+            session = Session(peer, self._settings, self._metrics, self._budget, self._make_responders())
         except OSError:  # the client has disconnected already
             handle.close()
             return
         thread = threading.Thread(target=self._run, args=(session,), name="endpoint-client", daemon=True)
         with self._lock:
             self._sessions[session] = thread
+            self._addresses[session] = address
         self._metrics.connections.inc()
         try:
             thread.start()
@@ -130,6 +161,7 @@ class EndpointServer:
     def _end(self, session: Session) -> None:
         with self._lock:
             del self._sessions[session]
+            self._addresses.pop(session, None)
         self._metrics.connections.dec()
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.protocol.peer import Peer
+    from daemon.endpoint.protocol.request_budget import RequestBudget
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+BLOCKED_S: Final = 10.0
+"""Time after which a client that does not accept a piece of its answer counts as waited for."""
 CLIENT_GONE: Final = "client-gone"
 """Code under which a client's own disconnection in the middle of a call is counted."""
 
@@ -48,10 +51,13 @@ class Session:
         client: Peer,
         settings: EndpointSettings,
         metrics: EndpointMetrics,
+        budget: RequestBudget,
         responders: Sequence[Responder] = (),
     ) -> None:
         """Serve a client; ``responders`` are asked before those that every session has."""
         self._client = client
+        self._account = budget.open(self.abort)
+        self._waiting_since: float | None = time.monotonic()
         self._settings = settings
         self._metrics = metrics
         self._responders: Sequence[Responder] = (*responders, SuccessorCalls(metrics))
@@ -59,6 +65,16 @@ class Session:
         self._upstream: Upstream | None = None
         self._poll = select.poll()
         self._poll.register(client.handle, select.POLLIN)
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when it has waited for the client (monotonic clock); None while a call is answered.
+        For any thread.
+        """
+        blocked = self._client.blocked_since
+        if blocked is not None and time.monotonic() - blocked >= BLOCKED_S:
+            return blocked
+        return self._waiting_since
 
     def run(self) -> None:
         """Answer calls; never raises for what a client or the metastore does."""
@@ -75,6 +91,7 @@ class Session:
 
     def close(self) -> None:
         """Close both connections."""
+        self._account.release()
         self._client.close()
         if self._upstream is not None:
             self._upstream.peer.close()
@@ -91,7 +108,7 @@ class Session:
 
     def _serve(self) -> None:
         self._accept_tls()
-        if not self._wait_for_request():
+        if not self._wait_for_request(min(self._settings.first_byte_s, self._settings.idle_s)):
             return
         start = self._read_start()
         transport = self._begin_sasl() if sasl.is_sasl(start) else detect_transport(start)
@@ -101,8 +118,14 @@ class Session:
                 transport,
                 bytes_max=self._settings.request_bytes_max,
                 complete_s=self._settings.request_s,
+                account=self._account,
             )
+            self._account.complete()
+            self._waiting_since = None
             self._answer(request, transport)
+            del request
+            self._account.release()
+            self._waiting_since = time.monotonic()
 
     def _accept_tls(self) -> None:
         if self._settings.tls is None:
@@ -114,9 +137,9 @@ class Session:
         except ssl.SSLError as error:
             raise BadInput("the client's TLS handshake failed", reason=str(error)) from error
 
-    def _wait_for_request(self) -> bool:
+    def _wait_for_request(self, idle_s: float | None = None) -> bool:
         """Wait for the first bytes of a request; return False if the connection ended without one."""
-        deadline = time.monotonic() + self._settings.idle_s
+        deadline = time.monotonic() + (self._settings.idle_s if idle_s is None else idle_s)
         try:
             while not self._client.has_unread():
                 if not self._wait_for_bytes(deadline):
@@ -152,17 +175,28 @@ class Session:
         except MetastoreUnavailable as error:
             deliver(client, sasl.error_message(f"Tideline: {error.message}"), settings.request_s)
             raise
-        if not sasl.negotiate(client, upstream.peer, time.monotonic() + settings.request_s):
+        if not sasl.negotiate(client, upstream.peer, time.monotonic() + settings.request_s, self._account):
             return None
         self._metrics.authenticated.inc()
         if not self._wait_for_request():
             return None
         deadline = time.monotonic() + settings.request_s
-        if sasl.begins_with_plain_frame(client, deadline, settings.request_bytes_max):
+        if sasl.begins_with_plain_frame(client, deadline, settings.request_bytes_max, self._account):
             return Transport.FRAMED
         self._metrics.passed_through.inc()
-        sasl.pass_through(client, upstream.peer, idle_s=settings.idle_s, send_s=settings.request_s)
+        self._account.complete()
+        sasl.pass_through(
+            client,
+            upstream.peer,
+            idle_s=settings.idle_s,
+            send_s=settings.request_s,
+            moved=self._note_activity,
+        )
         return None
+
+    def _note_activity(self) -> None:
+        """Begin to wait again, in a connection whose calls cannot be read."""
+        self._waiting_since = time.monotonic()
 
     def _answer(self, request: Message, transport: Transport) -> None:
         started = time.perf_counter()

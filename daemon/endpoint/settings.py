@@ -51,10 +51,18 @@ class EndpointSettings:
     metastore_tls: ssl.SSLContext | None = None
     """How the metastore is connected to; None for connections without TLS."""
     connections_max: Annotated[int, Interval(ge=1, le=100_000)] = 512
-    """Number of clients that may be connected."""
-    # Hive's own limit (``metastore.server.max.message.size``) has the same default.
-    request_bytes_max: Annotated[int, Interval(ge=1024, le=2**31 - 1)] = 100 << 20
+    """Number of clients that may be connected. Beyond it, the connection that has waited longest for its
+    client is closed for a new one."""
+    connections_per_address_max: Annotated[int, Interval(ge=1, le=100_000)] = 384
+    """Number of clients that may be connected from one address. Raise it if clients share an address, such as
+    that of a load balancer."""
+    # Hive's own limit (``metastore.server.max.message.size``) is 100 MiB by default.
+    request_bytes_max: Annotated[int, Interval(ge=1024, le=2**31 - 1)] = 64 << 20
     """Size of the largest request."""
+    requests_bytes_max: Annotated[int, Interval(ge=1 << 20, le=2**40)] = 64 << 20
+    """Size of all requests together that are not answered yet, without the first 64 KiB of each. If it is
+    used up, the incomplete request that began first is given up. The process needs about five times as much
+    memory."""
     answer_bytes_max: int = 256 << 20
     """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in
     memory."""
@@ -64,6 +72,8 @@ class EndpointSettings:
     request_s: float = 120.0
     """Time in which a request that has begun must be complete, and a client must accept a piece of an answer
     (at most 256 KiB)."""
+    first_byte_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 30
+    """Time in which a new client must begin its first request."""
     # Hive's clients wait as long by default.
     answer_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 600
     """Time in which the metastore must begin or continue an answer."""

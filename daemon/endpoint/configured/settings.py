@@ -92,7 +92,10 @@ class ServeConfig(Section):
         "those of the system.",
     )
     connections_max: int = setting(EndpointSettings, "connections_max")
+    connections_per_address_max: int = setting(EndpointSettings, "connections_per_address_max")
     request_bytes_max: int = setting(EndpointSettings, "request_bytes_max")
+    requests_bytes_max: int = setting(EndpointSettings, "requests_bytes_max")
+    first_byte_s: float = setting(EndpointSettings, "first_byte_s")
     connect_s: float = setting(EndpointSettings, "connect_s")
     answer_s: float = setting(EndpointSettings, "answer_s")
     idle_s: float = setting(EndpointSettings, "idle_s")
@@ -125,7 +128,10 @@ def endpoint_settings(config: Config, source: str) -> EndpointSettings:
         login=None if followed.auth is None else followed.auth.login(),
         metastore_tls=client_context(serve.metastore_tls_ca, enabled=serve.metastore_tls),
         connections_max=serve.connections_max,
+        connections_per_address_max=serve.connections_per_address_max,
         request_bytes_max=serve.request_bytes_max,
+        requests_bytes_max=serve.requests_bytes_max,
+        first_byte_s=serve.first_byte_s,
         connect_s=serve.connect_s,
         answer_s=serve.answer_s,
         idle_s=serve.idle_s,

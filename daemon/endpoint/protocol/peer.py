@@ -53,6 +53,8 @@ class Peer:
     def __init__(self, handle: socket.socket) -> None:
         self.handle = handle
         self.unread = b""
+        self.blocked_since: float | None = None
+        """Since when a piece waits to be accepted by the other side (monotonic clock)."""
         self._readable = select.poll()  # not select.select, which fails for descriptors above 1,023
         self._readable.register(handle, select.POLLIN)
         handle.settimeout(None)
@@ -125,11 +127,14 @@ class Peer:
             return
         self.handle.settimeout(timeout_s)
         try:
+            self.blocked_since = time.monotonic()
             self.handle.sendall(start[sent:])
             rest = memoryview(data)[max(0, sent - len(start)) :]
             for at in range(0, len(rest), PIECE_BYTES):
+                self.blocked_since = time.monotonic()
                 self.handle.sendall(rest[at : at + PIECE_BYTES])
         finally:
+            self.blocked_since = None
             self.handle.settimeout(None)
 
     def _send_now(self, start: bytes, data: bytes) -> int:

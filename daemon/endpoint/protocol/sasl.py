@@ -26,15 +26,18 @@ from state.errors import BadInput, LimitExceeded
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.endpoint.protocol.peer import Peer
+    from daemon.endpoint.protocol.request_budget import RequestAccount
 
 
 START: Final = b"\x01\x00\x00\x00"
 """The first message has status 1 and the name of the mechanism, which has at most 20 bytes."""
 NAME_BYTES_MAX: Final = 20
 HEADER_BYTES: Final = 5
-MESSAGE_BYTES_MAX: Final = 100 << 20
-"""Thrift's own limit for a message of the negotiation."""
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""Largest message of a negotiation. Tickets have a few kilobytes, and their sender is not known yet."""
 
 
 class Status(Enum):
@@ -57,24 +60,24 @@ def error_message(text: str) -> bytes:
     return struct.pack(">BI", Status.ERROR.value, len(text.encode())) + text.encode()
 
 
-def negotiate(client: Peer, server: Peer, deadline: float) -> bool:
+def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccount | None = None) -> bool:
     """Pass a negotiation on; return whether the server accepted the client.
 
     Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each
-    answer.
+    answer. ``account`` counts what the client sends.
     """
     _pass_on(
-        client, server, deadline
+        client, server, deadline, account
     )  # START, which the client's first response follows without an answer in between
     while True:
-        if _pass_on(client, server, deadline) in {Status.BAD, Status.ERROR}:
+        if _pass_on(client, server, deadline, account) in {Status.BAD, Status.ERROR}:
             return False
         status = _pass_on(server, client, deadline)
         if status is not Status.OK:
             return status is Status.COMPLETE
 
 
-def _pass_on(sender: Peer, receiver: Peer, deadline: float) -> Status:
+def _pass_on(sender: Peer, receiver: Peer, deadline: float, account: RequestAccount | None = None) -> Status:
     """Pass one message on and return its status."""
     header = read_exactly(sender, HEADER_BYTES, deadline)
     number, size = struct.unpack(">BI", header)
@@ -84,25 +87,30 @@ def _pass_on(sender: Peer, receiver: Peer, deadline: float) -> Status:
         status = Status(number)
     except ValueError:
         raise BadInput("not a message of a SASL negotiation", status=number) from None
-    receiver.send(header + read_exactly(sender, size, deadline), remaining_s(deadline))
+    receiver.send(header + read_exactly(sender, size, deadline, account), remaining_s(deadline))
+    if account is not None:
+        account.release()
     return status
 
 
-def read_exactly(peer: Peer, size: int, deadline: float) -> bytes:
-    """Return exactly ``size`` bytes; the rest stays with ``peer``."""
+def read_exactly(peer: Peer, size: int, deadline: float, account: RequestAccount | None = None) -> bytes:
+    """Return exactly ``size`` bytes, which ``account`` counts; the rest stays with ``peer``."""
     data = bytearray()
     while len(data) < size:
-        data += peer.receive(remaining_s(deadline))
+        chunk = peer.receive(remaining_s(deadline))
+        if account is not None:
+            account.grow(len(chunk))
+        data += chunk
     peer.unread = bytes(data[size:]) + peer.unread
     return bytes(data[:size])
 
 
-def begins_with_plain_frame(client: Peer, deadline: float, bytes_max: int) -> bool:
+def begins_with_plain_frame(client: Peer, deadline: float, bytes_max: int, account: RequestAccount) -> bool:
     """Read the client's next frame, leave it with ``client``, and return whether it holds a complete call."""
     (size,) = struct.unpack(">I", head := read_exactly(client, 4, deadline))
     if size > bytes_max:
         raise LimitExceeded("the message is too large", bytes=size, limit=bytes_max)
-    frame = head + read_exactly(client, size, deadline)
+    frame = head + read_exactly(client, size, deadline, account)
     client.unread = frame + client.unread
     return _is_call(frame)
 
@@ -121,13 +129,19 @@ def _end() -> bytes:
     raise Disconnected("the frame ends within its message")
 
 
-def pass_through(client: Peer, server: Peer, *, idle_s: float, send_s: float) -> None:
-    """Pass bytes on in both directions until one side closes, or none of them sends for ``idle_s``."""
+def pass_through(
+    client: Peer, server: Peer, *, idle_s: float, send_s: float, moved: Callable[[], None]
+) -> None:
+    """Pass bytes on in both directions until one side closes, or none of them sends for ``idle_s``.
+
+    ``moved`` is called for every piece.
+    """
     others = {client.handle.fileno(): (client, server), server.handle.fileno(): (server, client)}
     poll = select.poll()
     for descriptor in others:
         poll.register(descriptor, select.POLLIN)
     while ready := _ready(client, server, poll, idle_s):
+        moved()
         for descriptor in ready:
             sender, receiver = others[descriptor]
             try:

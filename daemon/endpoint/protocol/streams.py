@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.endpoint.protocol.peer import Peer
+    from daemon.endpoint.protocol.request_budget import RequestAccount
 
 
 DETECTION_BYTES: Final = 5
@@ -103,14 +104,26 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         self._before_buffer += self._buffer.tell() - len(partial)
         if self._before_buffer + size > self._bytes_max:
             raise LimitExceeded("the message is too large", limit=self._bytes_max)
-        chunks, missing = [partial], size - len(partial)
-        while missing > 0:
-            chunk = self._receive()
-            (self._sink or self._received.extend)(chunk)
-            chunks.append(chunk)
-            missing -= len(chunk)
-        self._buffer = BytesIO(b"".join(chunks))
+        self._buffer = BytesIO()
+        self._buffer = BytesIO(self._refill(partial, size - len(partial)))
         return self._buffer
+
+    def _refill(self, partial: bytes, missing: int) -> bytes:
+        """Return ``partial`` and at least ``missing`` further bytes."""
+        if self._sink is not None:
+            chunks = [partial]
+            while missing > 0:
+                chunk = self._receive()
+                self._sink(chunk)
+                chunks.append(chunk)
+                missing -= len(chunk)
+            return b"".join(chunks)
+        end = len(self._received) + missing
+        start = len(self._received) - len(partial)
+        while len(self._received) < end:
+            self._received += self._receive()  # once only: requests may be large
+        with memoryview(self._received) as received:
+            return bytes(received[start:])
 
     def read(self, size: int) -> bytes:
         """Return exactly ``size`` bytes."""
@@ -158,18 +171,35 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         """Return the message, which was read to its end without a sink."""
         start = 4 if self._transport is Transport.FRAMED else 0
         end = self._before_buffer + self._buffer.tell()
-        raw = bytes(self._received[start:end])
+        self._buffer = BytesIO(self.unread())  # a large request must not be kept several times
+        with memoryview(self._received) as received:
+            raw = bytes(received[start:end])
+        self._received = bytearray()
         return Message(header, raw[len(header.to_bytes()) :], raw)
 
 
-def receive_request(peer: Peer, transport: Transport, *, bytes_max: int, complete_s: float) -> Message:
-    """Return the next request; what follows it stays with ``peer``."""
+def receive_request(
+    peer: Peer,
+    transport: Transport,
+    *,
+    bytes_max: int,
+    complete_s: float,
+    account: RequestAccount | None = None,
+) -> Message:
+    """Return the next request, whose bytes ``account`` counts; what follows it stays with ``peer``."""
     message = read_whole(peer.unread, transport, bytes_max)
     if message is not None:
         peer.unread = b""
         return message
     deadline = time.monotonic() + complete_s
-    incoming = Incoming(lambda: peer.receive(deadline - time.monotonic()), transport, bytes_max)
+
+    def receive() -> bytes:
+        chunk = peer.receive(deadline - time.monotonic())
+        if account is not None:
+            account.grow(len(chunk))
+        return chunk
+
+    incoming = Incoming(receive, transport, bytes_max)
     message = incoming.message(incoming.read_to_end())
     peer.unread = incoming.unread() + peer.unread
     return message

@@ -330,9 +330,13 @@ def test_connections_above_the_limit_are_closed_and_a_closed_one_makes_space() -
         first = connect()
         first.send(call("a"))
         assert first.receive(len(reply("a"))) == reply("a")
+        first.send(call("in progress"))
+        wait_until(lambda: len(metastore.requests) == 2)
         assert running.sample("connections") == 1
         assert connect().receive_to_end() == b""
         assert running.sample("connections_refused_total") == 1
+        metastore.say(reply("in progress"))
+        assert first.receive(len(reply("in progress"))) == reply("in progress")
         first.handle.shutdown(socket.SHUT_WR)
         assert first.receive_to_end() == b""
         wait_until(lambda: running.sample("connections") == 0)

@@ -1,0 +1,60 @@
+"""Decides which connections an endpoint keeps if there are too many.
+
+Refusing further clients would let a few hundred silent connections lock out everybody else for a day. So the
+connection that has waited longest for its client is closed instead: of the address with the most connections,
+because that is the one that causes the shortage, or of the new client's own address if that has reached its
+limit. A client whose call is being answered is never chosen, unless it does not read its answer. Clients of
+Hive repeat a call whose connection was closed.
+
+Only if no connection waits is the new one refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission(Generic[C]):
+    """Whether a new connection is accepted, and which one is closed for it."""
+
+    accepted: bool
+    closed: C | None = None
+
+
+def admit(
+    address: str,
+    connections: Iterable[tuple[C, str]],
+    waiting_since: Callable[[C], float | None],
+    *,
+    connections_max: int,
+    per_address_max: int,
+) -> Admission[C]:
+    """Decide on a new connection of ``address``.
+
+    ``connections`` are the open ones with their addresses; ``waiting_since`` returns since when one has
+    waited for its client, None if it does not.
+    """
+    open_now = list(connections)
+    counts = Counter(other for _, other in open_now)
+    if counts[address] >= per_address_max:
+        candidates = [each for each, other in open_now if other == address]
+    elif len(open_now) >= connections_max:
+        candidates = [each for each, _ in open_now]
+    else:
+        return Admission(accepted=True)
+    addresses = {id(each): other for each, other in open_now}
+    waiting = [(each, since) for each in candidates if (since := waiting_since(each)) is not None]
+    if not waiting:
+        return Admission(accepted=False)
+    closed, _ = min(waiting, key=lambda pair: (-counts[addresses[id(pair[0])]], pair[1]))
+    return Admission(accepted=True, closed=closed)

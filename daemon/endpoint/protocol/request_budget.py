@@ -1,0 +1,112 @@
+"""Limits the bytes of all requests that clients have sent and that are not answered yet.
+
+A limit for each request is not enough: eight clients that begin requests of 40 MB and never finish them,
+which needs no login, would take half a gigabyte. All clients of an endpoint therefore share one budget. If it
+is used up, the request that began first and is still incomplete is given up, and its connection closed:
+honest requests are complete within seconds. If every request is complete, the new one is refused.
+
+The first bytes of a request do not count, so that ordinary calls are served whatever large requests do.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from state.errors import LimitExceeded
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+FREE_BYTES: Final = 64 * 1024
+"""Bytes of each client that do not count."""
+
+
+class RequestBudget:
+    """The budget of one endpoint; thread-safe."""
+
+    def __init__(self, bytes_max: int, gave_up: Callable[[], None] = lambda: None) -> None:
+        """``gave_up`` is called for each request that is given up."""
+        self._bytes_max = bytes_max
+        self._gave_up = gave_up
+        self._used = 0
+        self._lock = threading.Lock()
+        self._incomplete: dict[RequestAccount, None] = {}
+        """Accounts with incomplete requests that count, oldest first."""
+
+    @property
+    def used(self) -> int:
+        """The bytes that count now."""
+        return self._used
+
+    def open(self, abort: Callable[[], None]) -> RequestAccount:
+        """Return the account of one client, whose connection ``abort`` closes from another thread."""
+        return RequestAccount(self, abort)
+
+    def grow(self, account: RequestAccount, size: int) -> None:
+        """Count ``size`` more bytes of a client; raise LimitExceeded."""
+        victims = []
+        try:
+            with self._lock:
+                if account.is_given_up:
+                    raise self._too_large("the request was given up for a newer one")
+                account.received += size
+                extra = max(0, account.received - FREE_BYTES) - account.counted
+                while self._used + extra > self._bytes_max:
+                    victim = next((each for each in self._incomplete if each is not account), None)
+                    if victim is None:
+                        raise self._too_large("the requests of all clients are too large together")
+                    self._drop(victim)
+                    victim.is_given_up = True
+                    victims.append(victim)
+                if extra > 0:
+                    self._used += extra
+                    account.counted += extra
+                    self._incomplete.setdefault(account)
+        finally:
+            for victim in victims:
+                self._gave_up()
+                victim.abort()
+
+    def complete(self, account: RequestAccount) -> None:
+        """Keep the client's request until it is answered."""
+        with self._lock:
+            self._incomplete.pop(account, None)
+
+    def release(self, account: RequestAccount) -> None:
+        """Free the bytes of a client."""
+        with self._lock:
+            self._drop(account)
+
+    def _drop(self, account: RequestAccount) -> None:
+        self._incomplete.pop(account, None)
+        self._used -= account.counted
+        account.counted = account.received = 0
+
+    def _too_large(self, reason: str) -> LimitExceeded:
+        return LimitExceeded(reason, limit="requests_bytes_max", limit_bytes=self._bytes_max)
+
+
+class RequestAccount:
+    """One client's part of the budget. Only the budget changes it."""
+
+    def __init__(self, budget: RequestBudget, abort: Callable[[], None]) -> None:
+        self._budget = budget
+        self.abort = abort
+        self.received = 0
+        self.counted = 0
+        self.is_given_up = False
+
+    def grow(self, size: int) -> None:
+        """Count ``size`` bytes that were received; raise LimitExceeded."""
+        self._budget.grow(self, size)
+
+    def complete(self) -> None:
+        """The request is complete, and is not given up any more."""
+        self._budget.complete(self)
+
+    def release(self) -> None:
+        """The request is answered, or the connection has ended."""
+        self._budget.release(self)
