@@ -164,7 +164,7 @@ def build_projection(
     context = Context.between(
         source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
     )
-    context = replace(context, threads=threads.ahead)
+    context = replace(context, threads=threads.ahead, idle=threads.idle)
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,

@@ -6,11 +6,12 @@ their own, so that a table of many files does not delay the copies of replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from daemon.sources.metastores import MetastoreClients
 from handlers.replication.context import start_threads
+from handlers.replication.target.idle_turns import IdleWork
 from handlers.shared_threads import SharedThreads
 
 
@@ -61,6 +62,8 @@ class TargetThreads:
     """Copy files that replay needs."""
     load_copies: SharedThreads
     """Copy the files of loads."""
+    idle: IdleWork = field(default_factory=IdleWork)
+    """Turns of policies that no event concerns."""
 
     def close(self) -> None:
         """Let threads without work end at once."""

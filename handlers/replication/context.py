@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.copies import Copier
 from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.target.external_tables import ExternalTables
+from handlers.replication.target.idle_turns import IdleWork
 from handlers.replication.target.table_cache import TableCache
 from handlers.shared_threads import SharedThreads
 from state.errors import Fenced
@@ -68,6 +69,8 @@ class Context:
     and alone; the result is the same."""
     threads: SharedThreads = field(default_factory=start_threads)
     """For work ahead; the policies of a target share them."""
+    idle: IdleWork = field(default_factory=IdleWork)
+    """When the policy does what is due although nothing happens; the policies of a target take turns."""
 
     @staticmethod
     def between(

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 UNPROVEN_MAX: Final = 100
 """So many commits wait for their proof within a batch."""
 CHECK_AT_REST_S: Final = 30.0
-"""How often the target is checked while nothing takes effect. A check is one call."""
+"""How often the target is checked while nothing takes effect, less often with many policies. A check is one
+call."""
 
 
 class ReplicationProjection:
@@ -110,6 +111,7 @@ class ReplicationProjection:
         """Whether the last call to apply events or to settle succeeded."""
         self._clock, self._checked_s = clock, clock()
         self.pause = Pause(store)
+        context.idle.join()
 
     @property
     def name(self) -> str:
@@ -207,9 +209,11 @@ class ReplicationProjection:
         self._is_sound = True
 
     def _check_at_rest(self) -> None:
-        """Check the target from time to time."""
-        if self._clock() - self._checked_s >= CHECK_AT_REST_S:
+        """Check the target from time to time; the policies of a target take turns."""
+        turns, now_s = self._context.idle.checks, self._clock()
+        if turns.may_take(now_s, self._checked_s, interval_s=CHECK_AT_REST_S):
             self._context.target_position.check()
+            turns.take(now_s)
             self._checked_s = self._clock()
 
     def cross_gap(self) -> CrossedGap:
@@ -307,6 +311,7 @@ class ReplicationProjection:
             with suppress(TidelineError):
                 self.settle()
                 self._recorded.record_rest()
+        self._context.idle.leave()
         self._transactions.files.cancel_all()
         self._replay.close()
         self._context.source.close()

@@ -10,7 +10,8 @@ is never inside an event: the write parts of a commit are only kept in memory un
 
 Most batches of a source with many databases have no event that can have an effect here
 (``Dispatcher.may_take_effect``). Such a batch changes nothing in the state but the position, which is then
-recorded after ``RECORD_S`` or with the next effect. A run that is killed before reads these events again, and
+recorded after ``RECORD_S`` or with the next effect, or less often with many policies
+(``idle_turns``). A run that is killed before reads these events again, and
 they have no effect again: the state that decides about them is the recorded one.
 
 The target's own position need not be written each time: a run that has its state does not need it. It is
@@ -22,7 +23,8 @@ written
   yet;
 * before an event that creates, drops or renames a table, if an event since the last write concerns a table of
   that name. A run that lost its state repeats the events since, and would take one table for the other;
-* at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy.
+* at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy, or
+  less often with many policies (``idle_turns``).
 
 Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven.
 What a run without its state repeats has therefore either been proven, or is examined again
@@ -118,7 +120,11 @@ class RecordedPosition:
         """Whether so much was applied, or so much time has passed,
         since the last record that the next one is due.
         """
-        is_late = self._is_behind and self._clock() - self._recorded_s >= RECORD_S
+        if not self._unrecorded_effects:
+            return self._is_behind and self._context.idle.records.may_take(
+                self._clock(), self._recorded_s, interval_s=RECORD_S
+            )
+        is_late = self._clock() - self._recorded_s >= RECORD_S
         return is_late or self._unrecorded_effects >= RECORD_EVENTS
 
     def record_rest(self) -> None:
@@ -131,6 +137,8 @@ class RecordedPosition:
         an event counts once all its parts are applied.
         """
         done = Position(self.applied)
+        if not self._unrecorded_effects:
+            self._context.idle.records.take(self._clock())
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
             self._context.tables.flush(txn)
@@ -200,7 +208,10 @@ class TargetProgress:
         return not self._context.target_position.has(self._context.tables.to_parameters())
 
     def _is_old(self) -> bool:
-        return self._clock() - self._raised_s >= TARGET_POSITION_S
+        """Whether it is the policy's turn to write a position that no event of its own has raised."""
+        return self._recorded.applied != self._context.target_position.written and (
+            self._context.idle.positions.may_take(self._clock(), self._raised_s, interval_s=TARGET_POSITION_S)
+        )
 
     def raise_position(self) -> None:
         """Record the state, then raise the target's position to it."""
@@ -211,6 +222,8 @@ class TargetProgress:
             failpoint("replay.before-last-id")
             position.advance(event_id, self._context.tables.to_parameters())
             failpoint("replay.after-last-id")
+        if not self._took_effect:
+            self._context.idle.positions.take(self._clock())
         self._raised_s, self._took_effect = self._clock(), False
         self._touched.clear()
 

@@ -2,7 +2,8 @@
 
 Their replayed transaction would stay open on the target for eleven days (``metastore.repl.txn.timeout``),
 hide later write ids from compaction, and then mark the database as incompatible. Every ``RECONCILE_S``
-seconds, the open transactions are compared with those of the source.
+seconds, or less often with many policies (``idle_turns``), the open transactions are compared with those of
+the source.
 
 A transaction that the source no longer lists as open has ended, but its event may not have been read yet.
 Therefore the newest event id is read after the list: the metastore writes a commit or abort and its event in
@@ -52,8 +53,10 @@ class Reconciliation:
         if any(load.is_catching_up for load in self._context.tables.loads.waiting()):
             self._ended = frozenset()
             return ()
-        if self._clock() - self._compared_s >= RECONCILE_S:
+        turns, now_s = self._context.idle.reconciliations, self._clock()
+        if turns.may_take(now_s, self._compared_s, interval_s=RECONCILE_S):
             self._compare()
+            turns.take(now_s)
         if not self._ended or applied_event_id < self._newest_event_id:
             return ()
         aborted = tuple(sorted(self._ended & self._open_here()))

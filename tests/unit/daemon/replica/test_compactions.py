@@ -178,3 +178,11 @@ def test_metrics_have_no_sample_before_the_first_answer(*, answered: bool) -> No
         assert found["tideline_target_compactions", "failed"] == 30
         assert found["tideline_target_compactions", "initiated"] == 0
         assert ("tideline_target_compactions_oldest_queued_seconds", None) not in found
+
+
+def test_many_policies_are_read_one_after_the_other_with_a_pause() -> None:
+    read, seen = watch("a", "b", "c"), list[list[bool]]()
+    listed: Any = SimpleNamespace(show_compactions=lambda *_, **__: [])
+    read.read_all(listed, pause=lambda: seen.append([each.read_s is not None for each in read.status()]))
+    assert seen == [[True, False, False], [True, True, False]], "each is shown when it is read"
+    assert all(each.read_s is not None for each in read.status())

@@ -295,3 +295,25 @@ def test_a_policy_that_has_failed_is_closed_without_a_further_write(replica: Fak
     replica.target.calls.clear()
     replica.projection.close()
     assert replica.target.calls == []
+
+
+def test_many_policies_without_events_write_their_positions_in_turns(replica: FakedReplica) -> None:
+    for _ in range(499):
+        replica.projection.loads.context.idle.join()
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    for event_id in range(2, 1_000):
+        replica.projection.apply([committed(event_id, txn_id=event_id)])
+        replica.clock.now_s += 1
+    replica.projection.settle()
+    writes = replica.target.calls.count("alter_database")
+    assert writes <= 1 + 1 + 2, "the claim, the effect, and a write in 500 s each"
+    assert int(on_target(replica) or 0) > 400, "but none is forgotten"
+
+
+def test_an_idle_source_costs_no_write_and_no_commit(replica: FakedReplica, costs: Counter[str]) -> None:
+    for _ in range(100):
+        replica.clock.now_s += TARGET_POSITION_S
+        replica.projection.settle()
+    assert "alter_database" not in replica.target.calls
+    assert costs["transaction"] == 0

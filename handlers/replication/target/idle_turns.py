@@ -1,0 +1,70 @@
+"""When a policy does what has to be done from time to time although nothing happens.
+
+For one policy this costs nothing: a check of the target, a write of its position. For hundreds it would be
+all that the daemon does. So the policies of a target take turns: each waits at least so long that all of them
+together do such work ``per_s`` times a second, and a turn that many wait for, as after a start, goes to
+one after the other. None is left out, because who had a turn waits until all others could have had theirs.
+
+Nothing depends on how soon a turn comes: events, and the claim in front of every write, need none.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+
+class IdleTurns:
+    """The turns for one kind of work; thread-safe. Times are those of the policies' clock."""
+
+    def __init__(self, per_s: float) -> None:
+        assert per_s > 0, per_s
+        self._pause_s = 1 / per_s
+        self._lock = threading.Lock()
+        self._policies = 0
+        self._free_s = float("-inf")
+        """When the next turn may be taken."""
+
+    def join(self) -> None:
+        """Count one more policy."""
+        with self._lock:
+            self._policies += 1
+
+    def leave(self) -> None:
+        """Count one policy less."""
+        with self._lock:
+            self._policies -= 1
+
+    def may_take(self, now_s: float, done_s: float, *, interval_s: float) -> bool:
+        """Whether a policy that did this work at ``done_s`` may do it now; it is due every ``interval_s``."""
+        with self._lock:
+            return now_s >= self._free_s and now_s - done_s >= max(interval_s, self._policies * self._pause_s)
+
+    def take(self, now_s: float) -> None:
+        """Note that a policy does the work now."""
+        with self._lock:
+            self._free_s = max(self._free_s, now_s) + self._pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class IdleWork:
+    """The turns of a target's policies."""
+
+    positions: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))
+    """Writing ``repl.last.id`` for a policy that no event concerns: two calls, and a commit of the state."""
+    checks: IdleTurns = field(default_factory=lambda: IdleTurns(2.0))
+    """Checking the target database: one call."""
+    reconciliations: IdleTurns = field(default_factory=lambda: IdleTurns(2.0))
+    """Comparing the open transactions: one call, and two more of the source if there are some."""
+    records: IdleTurns = field(default_factory=lambda: IdleTurns(4.0))
+    """Recording a position that passed only events without effect: a commit of the state."""
+
+    def join(self) -> None:
+        """Count one more policy."""
+        for turns in (self.positions, self.checks, self.reconciliations, self.records):
+            turns.join()
+
+    def leave(self) -> None:
+        """Count one policy less."""
+        for turns in (self.positions, self.checks, self.reconciliations, self.records):
+            turns.leave()
