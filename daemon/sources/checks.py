@@ -78,21 +78,10 @@ def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
 
 
 def _source(metastore: CheckedMetastore, place: str, config: Config, name: str) -> Iterator[Problem]:
-    if metastore.hive_version < HIVE_VERSION_MIN:
-        reason = "is older than 4.0 and does not report which files a transaction wrote"
-        yield Problem(
-            place,
-            "Hive version",
-            str(metastore.hive_version),
-            reason,
-            "writes into ACID tables will not be replicated",
-            warning=True,
-        )
     yield from _log(metastore, place)
     yield from _writers(metastore, place)
     yield from _retention(metastore, place)
-    roots = config.sources[name].read_roots
-    yield from check_transactions(metastore, place, partial(config.replicates, name), roots)
+    yield from check_transactions(metastore, place, config.sources[name], partial(config.replicates, name))
 
 
 def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:

@@ -39,6 +39,7 @@ from state.errors import BadInput, NotFound, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from daemon.config.settings.clusters import SourceConfig
     from handlers.events import Event
     from handlers.structs.notifications import NotificationEvent, WriteEventInfo
     from handlers.structs.objects import Database
@@ -95,7 +96,7 @@ class SourceMetastore(Protocol):
 
 
 def check_transactions(
-    metastore: SourceMetastore, place: str, replicates: Callable[[str], bool], read_roots: Sequence[str]
+    metastore: SourceMetastore, place: str, source: SourceConfig, replicates: Callable[[str], bool]
 ) -> Iterator[Problem]:
     """Yield what the replication of transactional tables needs and risks;
     nothing for a source that reports the files of transactions.
@@ -118,7 +119,8 @@ def check_transactions(
     if _reports_files(metastore):
         return
     yield from _marked_databases(metastore, place, filter(replicates, metastore.database_names()))
-    yield from _object_stores(place, read_roots)
+    yield from _lister(place, source)
+    yield from _object_stores(place, source.read_roots)
     yield from _compactor(metastore, place)
     yield from _logged_writes(metastore, place)
 
@@ -147,6 +149,19 @@ def _marked_databases(metastore: SourceMetastore, place: str, databases: Iterabl
                 "a bootstrap sets it; set it now with ALTER DATABASE … SET DBPROPERTIES if it was removed",
                 warning=True,
             )
+
+
+def _lister(place: str, source: SourceConfig) -> Iterator[Problem]:
+    if source.relay.enabled and not (source.read_roots and source.relay.list_partitions):
+        key = "relay.list_partitions" if source.read_roots else "read_roots"
+        yield Problem(
+            place,
+            key,
+            "false" if source.read_roots else None,
+            "keeps the relay from listing the files of transactions, which Hive 3.1 does not report",
+            "set it; otherwise writes into transactional tables are not replicated",
+            warning=True,
+        )
 
 
 def _object_stores(place: str, read_roots: Sequence[str]) -> Iterator[Problem]:

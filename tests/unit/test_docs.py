@@ -95,3 +95,11 @@ def imports() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("page", "module", "name"), imports())
 def test_examples_import_what_exists(page: str, module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name), page
+
+
+def test_the_readme_says_of_each_source_version_what_the_page_about_replication_says() -> None:
+    marks = r"(?s)<!-- source versions: .*?<!-- end of source versions -->"
+    (ours,), (theirs,) = (
+        re.findall(marks, (ROOT / page).read_text()) for page in ("README.md", "docs/REPLICATION.md")
+    )
+    assert ours == theirs

@@ -61,6 +61,12 @@ def describe_database(database: Database) -> Facts:
     return facts
 
 
+_FORMAT: Final = "serialization.format"
+_DEFAULT_FORMAT: Final = "1"
+"""Hive before 4 writes it into every table, and a metastore of Hive 4.2 keeps no serde parameters of ACID
+tables."""
+
+
 def describe_table(table: Table, policy: Policy | None) -> Facts:
     """Return the facts of a table of the target,
     or with ``policy`` those that a source table has after replay.
@@ -120,7 +126,10 @@ def _describe_storage(storage: StorageDescriptor | None) -> Facts:
         "sort columns": ", ".join(f"{each.col} {each.order}" for each in storage.sortCols or []),
         "skewed columns": ", ".join((storage.skewedInfo and storage.skewedInfo.skewedColNames) or []),
     }
-    values |= {f"serde parameter {key}": value for key, value in ((serde and serde.parameters) or {}).items()}
+    serde_parameters = {**((serde and serde.parameters) or {})}
+    if serde_parameters.get(_FORMAT) == _DEFAULT_FORMAT:
+        del serde_parameters[_FORMAT]
+    values |= {f"serde parameter {key}": value for key, value in serde_parameters.items()}
     values |= {f"parameter {key}": value for key, value in (storage.parameters or {}).items()}
     storage_facts: Facts = {
         ("storage", name): str(value) for name, value in values.items() if value not in {None, ""}

@@ -41,10 +41,12 @@ def kafka_settings(bootstrap: str, topic: str) -> dict[str, str]:
     return {"bootstrap": bootstrap, "dead_letter_topic": f"{topic}.dead"}
 
 
-def tideline(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def tideline(
+    config: Path, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     command = [*COMMAND, *arguments, "-c", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def config() -> Config:
 
 def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setattr("daemon.sources.checks._topic", lambda *_: iter(()))
-    sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t"}}
+    sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t", "read_roots": ["file:/warehouse"]}}
     return config_of({**config().model_dump(), "sources": sources})
 
 
@@ -148,10 +148,7 @@ def test_the_retention_of_the_log_has_another_name_before_hive_4(monkeypatch: py
     settings = {key: value for key, value in GOOD.items() if "timetolive" not in key}
     settings |= {"metastore.event.db.listener.timetolive": "2d", "metastore.repl.cm.retain": "24h"}
     old = Answers(settings, hive_version=HiveVersion(3, 1))
-    assert keys(old, Answers(GOOD), monkeypatch) == {
-        ("Hive version", True),
-        ("metastore.repl.cm.retain", True),
-    }
+    assert keys(old, Answers(GOOD), monkeypatch) == {("metastore.repl.cm.retain", True)}
 
 
 def test_an_unreadable_log_and_an_empty_one_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:

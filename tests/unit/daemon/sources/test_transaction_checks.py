@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.config.settings.clusters import RelayConfig, SourceConfig
 from daemon.sources.transaction_checks import EVENTS_MAX, check_transactions
 from handlers.metastore.calls import V3_1, V4_2, HiveVersion
 from handlers.structs import tjson
@@ -92,8 +93,14 @@ def message_of(kind: str, table: str) -> dict[str, Any]:
     return {"tableObjBeforeJson": text, "tableObjAfterJson": text, "isTruncateOp": "false"}
 
 
-def problems(source: Source, *roots: str) -> dict[str, str]:
-    found = list(check_transactions(source, "source lake", lambda name: name == "shop", roots))
+def problems(source: Source, *roots: str, lists: bool = True) -> dict[str, str]:
+    config = SourceConfig(
+        metastore=["thrift://s:9083"],
+        topic="t",
+        read_roots=list(roots or ["hdfs://nn/warehouse"]),
+        relay=RelayConfig(list_partitions=lists),
+    )
+    found = list(check_transactions(source, "source lake", config, lambda name: name == "shop"))
     assert all(each.warning for each in found)
     return {each.key: f"{each.reason} ({each.hint})" for each in found}
 
@@ -107,6 +114,10 @@ def test_a_source_that_keeps_and_logs_everything_has_no_problem() -> None:
 def test_databases_of_policies_must_be_marked_so_that_their_files_are_kept() -> None:
     source = Source(databases={"shop": {}, "other": {}})
     assert list(problems(source)) == ["repl.source.for of shop"]
+
+
+def test_a_relay_that_must_not_list_is_a_problem() -> None:
+    assert list(problems(Source(), lists=False)) == ["relay.list_partitions"]
 
 
 def test_directories_of_object_stores_are_a_risk_because_their_files_have_no_checksums() -> None:

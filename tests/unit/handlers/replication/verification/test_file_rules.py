@@ -174,3 +174,33 @@ def test_a_base_that_a_compactor_of_the_target_wrote_is_not_compared_with_an_ove
     found = list(compare_acid_files(source, {REPLAYED: {"bucket_00000": facts(9)}}))
     assert differences(found) == []
     assert not_compared(found) == 2
+
+
+MINOR = Directory("delta_0000001_0000003", 1, 3)
+"""Of a minor compaction by Hive 3.1, or the copy of one."""
+
+
+def test_a_minor_compaction_by_hive_3_1_at_the_source_is_no_difference() -> None:
+    writes: AcidFiles = {
+        Directory(f"delta_000000{each}_000000{each}_0000", each, each): {"bucket_00000": facts(each)}
+        for each in (1, 2, 3)
+    }
+    deletes = Directory("delete_delta_0000001_0000003", 1, 3)
+    found = list(compare_acid_files({MINOR: {"bucket_00000": facts(9)}, deletes: {}}, writes))
+    assert differences(found) == []
+    assert not_compared(found) == 4
+
+
+def test_the_copy_of_a_minor_compaction_is_compared_and_a_missing_one_is_found() -> None:
+    source: AcidFiles = {MINOR: {"bucket_00000": facts(9)}}
+    assert list(compare_acid_files(source, dict(source))) == []
+    (changed,) = differences(list(compare_acid_files(source, {MINOR: {"bucket_00000": facts(8)}})))
+    assert changed.key == "delta_0000001_0000003/bucket_00000"
+    (lost,) = differences(list(compare_acid_files(source, {})))
+    assert (lost.source, lost.target) == ("9 bytes", None)
+
+
+def test_only_the_source_may_have_compactions_without_a_suffix() -> None:
+    write = Directory("delta_0000001_0000001_0000", 1, 1)
+    found = list(compare_acid_files({write: {"bucket_00000": facts(9)}}, {MINOR: {"bucket_00000": facts(9)}}))
+    assert len(differences(found)) == 2
