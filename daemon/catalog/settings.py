@@ -151,9 +151,8 @@ class PartitionsConfig(Section):
     hbase: HBaseConfig | None = Field(default=None, description="Required if the store is HBase.")
     read_expressions: bool = Field(
         default=False,
-        description="Whether the expressions of get_partitions_by_expr are read, in a restricted Java "
-        "process (needs Java and PySpark); otherwise such queries return all partitions, marked as possibly "
-        "not matching.",
+        description="Whether the expressions of get_partitions_by_expr are read; otherwise such queries "
+        "return all partitions, marked as possibly not matching.",
     )
 
     @model_validator(mode="after")

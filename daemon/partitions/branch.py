@@ -37,7 +37,7 @@ class PartitionBranch:
         settings = CATALOG.of(context.tools.config)[context.source]
         self._metrics = metrics
         self.follower = partition_follower(settings)
-        self._expressions = _expression_jvm(settings)
+        self._expressions = _expression_reader(settings)
         self._checks = SteppedWork()
 
     def attach(self, projection: CatalogProjection) -> None:
@@ -73,9 +73,7 @@ class PartitionBranch:
         )
 
     def close(self) -> None:
-        """End the process that reads expressions."""
-        if self._expressions is not None:
-            self._expressions.close()
+        """Do nothing: the branch has nothing open."""
 
     def loading(self) -> list[str]:
         """Return the tables that are being loaded, with their progress; for any thread."""
@@ -131,8 +129,8 @@ def _own_store(settings: CatalogConfig) -> Store | None:
     return open_store(at.host, at.port, at.table, at.timeout_s)
 
 
-def _expression_jvm(settings: CatalogConfig) -> ExpressionReader | None:
-    """Return the reader of expressions, if it is enabled; its process starts with the first expression."""
+def _expression_reader(settings: CatalogConfig) -> ExpressionReader | None:
+    """Return the reader of expressions, if it is enabled."""
     if settings.partitions is None or not settings.partitions.read_expressions:
         return None
     from handlers.expressions.expression_reader import ExpressionReader

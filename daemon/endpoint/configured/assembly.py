@@ -62,8 +62,7 @@ class SourceAnswers:
         reads_expressions: bool = False,
     ) -> None:
         """``behind`` is called with the event that a request begins to wait for; it must return at once."""
-        self._reader = ExpressionReader() if reads_expressions else None
-        self._read = None if self._reader is None else self._reader.read
+        self._read = ExpressionReader().read if reads_expressions else None
         serve = SERVE.of(config)[source]
         self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
         self._query = EventIdQuery(settings)
@@ -122,8 +121,6 @@ class SourceAnswers:
         """Stop verifying and close the index."""
         self._verifier.close()
         self._file.close()
-        if self._reader is not None:
-            self._reader.close()
 
 
 def open_answers(

@@ -24,6 +24,7 @@ GROUPS: Final = {
     "ConfigMap": "api/v1",
     "Namespace": "api/v1",
     "Pod": "api/v1",
+    "Secret": "api/v1",
     "Service": "api/v1",
     "ServiceAccount": "api/v1",
     "Ingress": "apis/networking.k8s.io/v1",
