@@ -28,13 +28,19 @@ from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Pause, Reader, Transaction
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
 from state.store.sqlite_checkpoints import PAGE_BYTES, Checkpoints
+from state.store.sqlite_checksums import require_sound, sound_pairs
+from state.store.sqlite_copy import copy_before_migration
 from state.store.sqlite_file import (
+    FORMAT,
+    add_checksums,
     create_content,
+    full_version,
     lock_file,
     open_file,
     read_version,
     refuse_newer,
     set_version,
+    split_version,
     translate_error,
     translate_errors,
 )
@@ -49,9 +55,9 @@ Migration = Callable[[Transaction], None]
 class SqliteStore:
     """An ordered map from bytes to bytes in one file.
 
-    ``migrations[n]`` converts version n to n + 1; an older file is migrated to ``schema_version`` in one
-    transaction. Raises StateLocked if another process uses the file, StateCorrupt if it is damaged, foreign
-    or newer (or a migration is missing), and ConfigError if it cannot be written.
+    ``migrations[n]`` converts version n to n + 1. An older file is copied to ``FILE.vN.bak``, and migrated to
+    ``schema_version`` in one transaction. Raises StateLocked if another process uses the file, StateCorrupt
+    if it is damaged, foreign or newer (or a migration is missing), and ConfigError if it cannot be written.
     """
 
     def __init__(
@@ -190,15 +196,16 @@ class SqliteStore:
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as the connection sees it; used by the transaction."""
-        row = self.execute("SELECT value FROM entries WHERE key = ?", key).fetchone()
-        return None if row is None else row[0]
+        row = self.execute("SELECT value, crc FROM entries WHERE key = ?", key).fetchone()
+        return None if row is None else require_sound(self.path, key, *row)
 
     def read_page(
         self, start: bytes, end: bytes | None, reverse: bool, most: int
     ) -> list[tuple[bytes, bytes]]:
         """Return the first ``most`` pairs of a scan as the connection sees them; used by the transaction."""
         bounds, values = bound(start, end)
-        return self.execute(select("key, value", bounds, reverse=reverse), *values, most).fetchall()
+        rows = self.execute(select("key, value, crc", bounds, reverse=reverse), *values, most)
+        return sound_pairs(self.path, rows)
 
     def read_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         """Return the first ``most`` keys of a scan as the connection sees them; used by the transaction."""
@@ -209,7 +216,7 @@ class SqliteStore:
         """Run one statement, or raise the earlier failure of the store again; used by the transaction."""
         return self._run(self._connection.execute, statement, values)
 
-    def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+    def execute_each(self, statement: str, rows: Sequence[tuple[bytes | int, ...]]) -> None:
         """Run one statement for each of ``rows``, as ``execute`` does; used by the transaction."""
         self._run(self._connection.executemany, statement, rows)
 
@@ -251,21 +258,28 @@ class SqliteStore:
             if stored is None:
                 create_content(self._connection, schema_version)
                 return
-        refuse_newer(self.path, stored=stored, supported=schema_version)
-        if stored < schema_version:
+        supported = full_version(schema_version)
+        refuse_newer(self.path, stored=stored, supported=supported)
+        if stored < supported:
             self._migrate(stored, schema_version, migrations)
 
     def _migrate(self, stored: int, schema_version: int, migrations: Mapping[int, Migration]) -> None:
-        steps = range(stored, schema_version)
+        form, stored_version = split_version(stored)
+        steps = range(stored_version, schema_version)
+        refuse_newer(self.path, stored=stored_version, supported=schema_version)
         if any(step not in migrations for step in steps):
             raise StateCorrupt(
                 "the state file is too old to be migrated by this version of Tideline",
                 path=self.path,
-                stored_version=stored,
+                stored_version=stored_version,
                 supported_version=schema_version,
                 hint="Migrate it with a version in between, or move the file away and bootstrap again.",
             )
+        with translate_errors(self.path, was_open=True):
+            copy_before_migration(self._connection, self.path, stored)
         with self.transaction() as transaction:
+            if form < FORMAT:
+                add_checksums(self._connection)
             for step in steps:
                 migrations[step](transaction)
             set_version(self._connection, schema_version)

@@ -35,7 +35,10 @@ APPLICATION_ID: Final = 0x54_49_44_45
 BUSY_S: Final = 1.0
 """How long the writer of a file with snapshots waits for a reader that repairs the index of the WAL file,
 which takes microseconds."""
-_CREATE = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+FORMAT: Final = 1
+"""Version of the file's own form; 0 had no checksums."""
+_FORMAT_UNIT: Final = 1_000_000
+_CREATE: Final = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER) WITHOUT ROWID"
 
 
 def lock_file(path: str) -> int:
@@ -89,8 +92,21 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
     return connection
 
 
+def full_version(schema_version: int, form: int = FORMAT) -> int:
+    """Return what a file's ``user_version`` is: its form and the schema version of its content.
+
+    Builds from before checksums take it for a newer schema version, which they refuse to open.
+    """
+    return form * _FORMAT_UNIT + schema_version
+
+
+def split_version(stored: int) -> tuple[int, int]:
+    """Return form and schema version."""
+    return divmod(stored, _FORMAT_UNIT)
+
+
 def read_version(connection: sqlite3.Connection, path: str) -> int | None:
-    """Return the schema version of the file, None for a new file;
+    """Return the ``full_version`` of the file, None for a new file;
     raise StateCorrupt if it is not Tideline's.
     """
     application_id = _read_pragma(connection, "application_id")
@@ -117,7 +133,12 @@ def create_content(connection: sqlite3.Connection, schema_version: int) -> None:
 
 def set_version(connection: sqlite3.Connection, schema_version: int) -> None:
     """Write the schema version as part of the open transaction."""
-    connection.execute(f"PRAGMA user_version = {schema_version:d}")
+    connection.execute(f"PRAGMA user_version = {full_version(schema_version):d}")
+
+
+def add_checksums(connection: sqlite3.Connection) -> None:
+    """Give the table of an earlier form the column for checksums, as part of the open transaction."""
+    connection.execute("ALTER TABLE entries ADD COLUMN crc INTEGER")
 
 
 def refuse_newer(path: str, *, stored: int, supported: int) -> None:
@@ -126,8 +147,8 @@ def refuse_newer(path: str, *, stored: int, supported: int) -> None:
         raise StateCorrupt(
             "a newer version of Tideline wrote the state file",
             path=path,
-            stored_version=stored,
-            supported_version=supported,
+            stored_version=split_version(stored)[1],
+            supported_version=split_version(supported)[1],
             hint="Run the newer version, or move the file away and bootstrap again.",
         )
 
@@ -143,12 +164,19 @@ _UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PE
 
 
 @contextmanager
-def translate_errors(path: str) -> Iterator[None]:
+def translate_errors(path: str, *, was_open: bool = False) -> Iterator[None]:
     """Translate every ``sqlite3.Error`` of the block to an error of Tideline's tree that names ``path``."""
     try:
         yield
     except sqlite3.Error as error:
-        raise translate_error(error, path) from error
+        raise translate_error(error, path, was_open=was_open) from error
+    except OSError as error:
+        raise FilesUnavailable(
+            "a copy of the state file cannot be written",
+            path=path,
+            reason=error.strerror or str(error),
+            hint="Free space on the state volume: a migration needs a copy of the file.",
+        ) from error
 
 
 def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) -> TidelineError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from state.errors import FilesUnavailable, StateCorrupt
 from state.store import sqlite_snapshots
-from state.store.sqlite_file import refuse_newer
+from state.store.sqlite_file import full_version, refuse_newer, split_version
 from state.store.sqlite_snapshots import GATE_S, SnapshotPool, SqliteSnapshot
 
 
@@ -80,10 +80,13 @@ class SqliteReader:
 
     def _require_version(self, snapshot: SqliteSnapshot) -> None:
         stored = snapshot.version()
-        refuse_newer(self.path, stored=stored, supported=self._version)
-        if stored != self._version:
+        supported = full_version(self._version)
+        refuse_newer(self.path, stored=stored, supported=supported)
+        if stored != supported:
             raise StateCorrupt(
-                "the state file has not been migrated yet", path=self.path, stored_version=stored
+                "the state file has not been migrated yet",
+                path=self.path,
+                stored_version=split_version(stored)[1],
             )
 
     def _wait_at_gate(self) -> None:

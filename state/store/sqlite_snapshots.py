@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from state.errors import FilesUnavailable
 from state.store.pages import scan_key_pages, scan_pages
+from state.store.sqlite_checksums import require_sound, sound_pairs
 from state.store.sqlite_file import translate_error
 
 
@@ -203,8 +204,8 @@ class SqliteSnapshot:
         return value
 
     def _get(self, key: bytes) -> bytes | None:
-        rows = self._read("SELECT value FROM entries WHERE key = ?", key)
-        return rows[0][0] if rows else None
+        rows = self._read("SELECT value, crc FROM entries WHERE key = ?", key)
+        return require_sound(self._path, key, *rows[0]) if rows else None
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys``, or None, in their order.
@@ -243,7 +244,9 @@ class SqliteSnapshot:
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
         self._pause()
         bounds, values = bound(start, end)
-        return self._read(select("key, value", bounds, reverse=reverse), *values, most)
+        return sound_pairs(
+            self._path, self._read(select("key, value, crc", bounds, reverse=reverse), *values, most)
+        )
 
     def _keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         self._pause()

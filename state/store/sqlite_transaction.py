@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
+from state.store.sqlite_checksums import checksum
 from state.store.sqlite_snapshots import bound
 
 
@@ -38,7 +39,7 @@ class Statements(Protocol):
         and again at each later call until the store recovers.
         """
 
-    def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+    def execute_each(self, statement: str, rows: Sequence[tuple[bytes | int, ...]]) -> None:
         """Run one statement for each of ``rows``, as ``execute`` does."""
 
     def read_page(
@@ -102,10 +103,10 @@ class SqliteTransaction:
         deleted = [(key,) for key, value in waiting if value is None]
         if deleted:
             self._statements.execute_each("DELETE FROM entries WHERE key = ?", deleted)
-        written = [(key, value) for key, value in waiting if value is not None]
+        written = [(key, value, checksum(key, value)) for key, value in waiting if value is not None]
         if written:
-            self.value_bytes += sum(len(value) for _, value in written)
-            self._statements.execute_each("INSERT OR REPLACE INTO entries VALUES (?, ?)", written)
+            self.value_bytes += sum(len(value) for _, value, _ in written)
+            self._statements.execute_each("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", written)
 
     def end(self) -> None:
         """End this transaction: every later use fails an assertion."""

@@ -85,7 +85,7 @@ def test_a_key_that_is_written_often_in_one_transaction_is_written_to_the_file_o
         for number in range(100):
             transaction.put(b"end", str(number).encode())
             assert transaction.get(b"end") == str(number).encode()
-    assert rows == [(b"end", b"99")]
+    assert [row[:2] for row in rows] == [(b"end", b"99")]
 
 
 def test_a_transaction_keeps_a_limited_number_of_writes_in_memory(
