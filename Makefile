@@ -130,6 +130,13 @@ stack: venv
 	@$(BIN)/python -m dev.stack preflight --quiet
 	@$(BIN)/python -m dev.stack fetch
 
+.PHONY: dist
+dist: venv ## Build wheel and source distribution in dist, and check both
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
 .PHONY: docs
 docs: venv ## Build the site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
