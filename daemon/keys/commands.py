@@ -127,16 +127,16 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
     config = _config(config_path)
     with closing(open_key_log(config)) as log, stop_signals() as stopped:
-        from daemon.keys.mining import build_miner, mine_all, open_sources, open_standard_input
+        from daemon.keys.mining import mine_all, open_miner, open_sources, open_standard_input
         from daemon.keys.text import passes_text
 
-        miner = build_miner(config)
         query_sources = [open_standard_input(user)] if from_stdin else open_sources(config, sources)
-        while True:
-            passes = mine_all(config, miner, log, query_sources, stopped.is_set)
-            echo(passes, as_json, passes_text)
-            if every_s is None or from_stdin or stopped.wait(every_s):
-                break
+        with open_miner(config) as miner:
+            while True:
+                passes = mine_all(config, miner, log, query_sources, stopped.is_set)
+                echo(passes, as_json, passes_text)
+                if every_s is None or from_stdin or stopped.wait(every_s):
+                    break
     ctx.exit(1 if any(each["error"] for each in passes) else 0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +20,12 @@ from daemon.process.signals import stop_signals
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import delete_old_rows
 from streaming.mining.miner import Miner, MiningReport, mine
+from streaming.mining.text_worker import TextWorker
 
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from daemon.config.model import Config
     from daemon.keylog.settings import QuerySourceConfig
@@ -58,9 +59,15 @@ def open_standard_input(user: str) -> QuerySource:
     return StandardInputSource("stdin", sys.stdin.buffer, user)
 
 
-def build_miner(config: Config) -> Miner:
-    """Return the miner for all passes of a process; it recognizes queries that it has read before."""
-    return Miner(MINING.of(config).rules())
+@contextmanager
+def open_miner(config: Config) -> Iterator[Miner]:
+    """Yield the miner for all passes of a process; it recognizes queries that it has read before.
+
+    Texts are read in a child process, because any user's query may exhaust memory or time.
+    """
+    rules = MINING.of(config).rules()
+    with closing(TextWorker(rules)) as worker:
+        yield Miner(rules, worker)
 
 
 def mine_all(
@@ -157,8 +164,8 @@ def run_miner(
 def _repeat_passes(
     config: Config, report: Callable[[Mapping[str, Any]], None], every_s: float, stopping: threading.Event
 ) -> None:
-    with closing(open_key_log(config)) as log:
-        sources, miner = open_sources(config, ()), build_miner(config)
+    with closing(open_key_log(config)) as log, open_miner(config) as miner:
+        sources = open_sources(config, ())
         report({"event": "started"})
         while not stopping.is_set():
             report({"event": MINED, "sources": mine_all(config, miner, log, sources, stopping.is_set)})

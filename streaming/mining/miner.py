@@ -16,12 +16,12 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from streaming.keylog.records import KeyRequest
 from streaming.mining.aliases import Aliases
 from streaming.mining.json_functions import functions_by_name
-from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
+from streaming.mining.model import NOTHING, TOO_LARGE, Form, MinedKeys, Parser, Unresolved
 from streaming.mining.python_program import ProgramReader
 from streaming.mining.python_syntax import is_program, parse_program, read_magic
 from streaming.mining.raw_tables import RawTables
@@ -32,7 +32,7 @@ from streaming.mining.tokens import TokenList, fingerprint, measure_nesting
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from streaming.mining.model import MiningRules, QueryText, RawTable
     from streaming.mining.sources.source import DeadInput, QuerySource
@@ -62,6 +62,21 @@ class KeySink(Protocol):
         """Record ``requests`` and the position, both or neither."""
 
 
+class Question(NamedTuple):
+    """A text to be read."""
+
+    text: str
+    form: Form
+    database: str | None
+
+
+class TextReader(Protocol):
+    """Reads texts; ``Miner`` and ``text_worker.TextWorker`` implement it."""
+
+    def read_all(self, questions: Sequence[Question]) -> list[MinedKeys]:
+        """Return the keys that each text requests."""
+
+
 @dataclass(slots=True)
 class MiningReport:
     """The result of mining a source once."""
@@ -80,8 +95,10 @@ class MiningReport:
 class Miner:
     """Finds the keys that texts request, and remembers them by fingerprint. Not thread-safe."""
 
-    def __init__(self, rules: MiningRules) -> None:
+    def __init__(self, rules: MiningRules, reader: TextReader | None = None) -> None:
+        """``reader`` reads texts in place of this object, such as ``text_worker.TextWorker``."""
         self.rules = rules
+        self._reader = reader or self
         self._functions = functions_by_name(rules.functions)
         self._tables = RawTables(rules, self._functions)
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
@@ -90,22 +107,41 @@ class Miner:
         """Return the text's fingerprint and the keys it requests.
         The fingerprint is "" if the text cannot use a raw table.
         """
+        return self.mine_all([query])[0]
+
+    def mine_all(self, queries: Sequence[QueryText]) -> list[tuple[str, MinedKeys]]:
+        """Return the fingerprint and the keys of each text, as ``mine`` does; texts are read together."""
+        marks = [self._mark(query) for query in queries]
+        unread = {
+            (mark, query.database): Question(query.text, form, query.database)
+            for query, (mark, form, _) in zip(queries, marks, strict=True)
+            if mark and (mark, query.database) not in self._known
+        }
+        fresh = dict(zip(unread, self._reader.read_all(list(unread.values())), strict=True))
+        answers = []
+        for query, (mark, _, known) in zip(queries, marks, strict=True):
+            key = (mark, query.database)
+            answers.append((mark, (fresh.get(key) or self._known[key]) if mark else known))
+            if key in self._known:
+                self._known.move_to_end(key)
+        self._known.update(fresh)
+        while len(self._known) > self.rules.remembered:
+            self._known.popitem(last=False)
+        return answers
+
+    def _mark(self, query: QueryText) -> tuple[str, Form, MinedKeys]:
+        """Return the fingerprint and form of a text; "" and the answer if it need not be read."""
         if len(query.text) > self.rules.text_chars:
             may_use = self._tables.may_use(query.text[: self.rules.text_chars])
-            return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if may_use else NOTHING
+            return "", query.form, TOO_LARGE if may_use else NOTHING
         if not self._tables.may_use(query.text):
-            return "", NOTHING
+            return "", query.form, NOTHING
         form = Form.PYTHON if query.form is Form.SQL and is_program(query.text) else query.form
-        mark = fingerprint(query.text, form, self._functions)
-        answer = self._known.get((mark, query.database))
-        if answer is None:
-            answer = self.read(query.text, form, query.database)
-            self._known[mark, query.database] = answer
-            if len(self._known) > self.rules.remembered:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end((mark, query.database))
-        return mark, answer
+        return fingerprint(query.text, form, self._functions), form, NOTHING
+
+    def read_all(self, questions: Sequence[Question]) -> list[MinedKeys]:
+        """Read texts, regardless of remembered fingerprints."""
+        return [self.read(*question) for question in questions]
 
     def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
         """Read one text, regardless of remembered fingerprints."""
@@ -224,11 +260,10 @@ def mine(
     return report
 
 
-def _key_requests(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[KeyRequest]:
+def _key_requests(queries: Sequence[QueryText], miner: Miner, report: MiningReport) -> list[KeyRequest]:
     """Return the requests of a batch of queries; equal ones are counted together."""
     counts: dict[KeyRequest, int] = {}
-    for query in queries:
-        mark, mined = miner.mine(query)
+    for query, (mark, mined) in zip(queries, miner.mine_all(queries), strict=True):
         report.queries += 1
         report.queries_with_keys += bool(mined.keys)
         report.parsers[mined.parser] += 1

@@ -178,3 +178,4 @@ class MinedKeys:
 
 
 NOTHING: Final = MinedKeys()
+TOO_LARGE: Final = MinedKeys(unresolved=Counter({Unresolved.SIZE: 1}))

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 BATCH_CHARS: Final = 16 * 1024 * 1024
 BATCH_QUERIES: Final = 1_000
+EXPANSION_MAX: Final = 200
+UNPACKED_BYTES_MIN: Final = 64 * 1024 * 1024
+"""A log is read up to this length, and up to ``EXPANSION_MAX`` times that of its file if that is more. Logs
+of Spark grow by a factor of 10 to 50."""
 _RUNNING: Final = ".inprogress"
 _ZSTD: Final = (".zstd", ".zst")
 _UNREAD: Final = (".lz4", ".lzf", ".snappy")
@@ -72,19 +76,19 @@ class SparkEventLogSource:
                 continue
             if not entry.note:
                 entry.note = _user_of_siblings(files_read, name)
-            yield from self._read_file(name, location, entry, files_read)
+            yield from self._read_file(name, location, size, entry, files_read)
             entry.size_bytes = size
         yield QueryBatch((), files_read.to_json())
 
     def _read_file(
-        self, name: str, location: Location, entry: FileEntry, files_read: DirectoryPosition
+        self, name: str, location: Location, size: int, entry: FileEntry, files_read: DirectoryPosition
     ) -> Iterator[QueryBatch]:
         """Yield the new queries of a file, and advance its entry."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
         chars = 0
         try:
-            for line, end in self._lines(name, location, entry.done_bytes):
+            for line, end in self._lines(name, location, size, entry.done_bytes):
                 if line is None:
                     too_long = LimitExceeded("an event is too long", limit_bytes=self.line_bytes)
                     dead.append(DeadInput.of(f"{name}, byte {entry.done_bytes}", too_long))
@@ -99,14 +103,16 @@ class SparkEventLogSource:
                     queries, dead, chars = [], [], 0
         except NotFound:  # finished in the meantime and renamed: the next run continues with it
             pass
-        except (*UNREADABLE_ERRORS, Unsupported) as error:
+        except (*UNREADABLE_ERRORS, Unsupported, LimitExceeded) as error:
             dead.append(DeadInput.of(name, error))
         yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))
 
-    def _lines(self, name: str, location: Location, start: int) -> Iterator[tuple[bytes | None, int]]:
+    def _lines(
+        self, name: str, location: Location, size: int, start: int
+    ) -> Iterator[tuple[bytes | None, int]]:
         """Yield whole lines after ``start`` and the end of each; None in place of a line that is too long."""
         held, reached, is_skipping = b"", 0, False
-        for chunk in self._text(name, location):
+        for chunk in self._text(name, location, size):
             reached += len(chunk)
             if reached <= start:
                 continue
@@ -120,7 +126,7 @@ class SparkEventLogSource:
             if len(held) > self.line_bytes:
                 held, is_skipping = b"", True
 
-    def _text(self, name: str, location: Location) -> Iterator[bytes]:
+    def _text(self, name: str, location: Location, size: int) -> Iterator[bytes]:
         """Yield the decompressed text. An incomplete stream simply ends:
         its application may still be writing it.
         """
@@ -131,7 +137,7 @@ class SparkEventLogSource:
                 path=name,
                 hint="Set spark.eventLog.compression.codec=zstd.",
             )
-        return _decompress(chunks) if name.endswith(_ZSTD) else chunks
+        return _limit(_decompress(chunks), name, size) if name.endswith(_ZSTD) else chunks
 
     def _read_event(
         self, line: bytes, name: str, location: Location, entry: FileEntry
@@ -204,6 +210,16 @@ class _Chunks(io.RawIOBase):
         memoryview(buffer)[:count] = self._held[:count]
         self._held = self._held[count:]
         return count
+
+
+def _limit(pieces: Iterator[bytes], name: str, size: int) -> Iterator[bytes]:
+    """Yield ``pieces`` of the file of this size; raise LimitExceeded if they are far longer."""
+    limit, unpacked = max(UNPACKED_BYTES_MIN, EXPANSION_MAX * size), 0
+    for piece in pieces:
+        unpacked += len(piece)
+        if unpacked > limit:
+            raise LimitExceeded("an event log is too long after decompression", path=name, limit_bytes=limit)
+        yield piece
 
 
 def _decompress(chunks: Iterator[bytes]) -> Iterator[bytes]:

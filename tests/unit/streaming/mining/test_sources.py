@@ -203,6 +203,19 @@ def test_a_rolling_log_is_one_application_and_zstd_is_read(tmp_path: Path) -> No
     assert [(each.key.text, each.user) for each in sink.requests] == [("$.a", "bob")]
 
 
+def test_a_log_that_grows_far_more_than_logs_do_is_dead_and_is_not_read_again(tmp_path: Path) -> None:
+    text = lines(started(0, plan("a"))) + ("x" * 1_000_000 + "\n") * 80
+    compressed = pa.compress(text.encode(), codec="zstd", asbytes=True)
+    assert len(compressed) < 50_000
+    (tmp_path / "app-1.zstd").write_bytes(compressed)
+    sink = MemorySink()
+    source = SparkEventLogSource("events", tree(tmp_path))
+    report = run(source, sink)
+    assert [each.key.text for each in sink.requests] == ["$.a"]
+    assert report.dead == {"limit-exceeded": 1}
+    assert not run(source, sink).dead
+
+
 def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
     (tmp_path / "app").write_text(lines(started(0, "no plan", description="-- x\n" + QUERY.format("s"))))
     sink = MemorySink()
