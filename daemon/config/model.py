@@ -16,7 +16,14 @@ from daemon.config.fields import Name
 from daemon.config.section import Section
 from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetConfig
 from daemon.config.settings.policies import PolicyConfig, PolicyPatternConfig
-from daemon.config.settings.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
+from daemon.config.settings.process import (
+    FilesConfig,
+    HttpConfig,
+    LogsConfig,
+    MetricsConfig,
+    StateConfig,
+    SupervisorConfig,
+)
 
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ class Config(Section):
     )
     state: StateConfig = Field(default=StateConfig(), description="The state that the daemon keeps.")
     http: HttpConfig = Field(default=HttpConfig(), description="The site, the JSON API, probes and metrics.")
+    metrics: MetricsConfig = Field(default=MetricsConfig(), description="What Prometheus reads.")
     logs: LogsConfig = Field(default=LogsConfig(), description="What is written to standard output.")
     files: FilesConfig = Field(default=FilesConfig(), description="Copying of files between the clusters.")
     supervisor: SupervisorConfig = Field(

@@ -48,6 +48,8 @@ class ProjectionMetrics(MetricTable):
     def __init__(self, registry: CollectorRegistry, loops: LoopMetrics) -> None:
         super().__init__(registry)
         self.loops = loops
+        self.series = loops.series
+        self.series.register(self)
         self._types: set[str] = set()
         self._lock = threading.Lock()
 
@@ -61,11 +63,11 @@ class ProjectionMetrics(MetricTable):
 
     def count_applied(self, projection: str, kind: str) -> None:
         """Count an event that was applied."""
-        self.applied.labels(projection, self.type_label(kind)).inc()
+        self.applied.labels(self.series.label(projection), self.type_label(kind)).inc()
 
     def count_skipped(self, projection: str, reason: str) -> None:
         """Count an event that had no effect."""
-        self.skipped.labels(projection, reason).inc()
+        self.skipped.labels(self.series.label(projection), reason).inc()
 
     def count_quarantined(self, projection: str, code: str) -> None:
         """Count a table that was quarantined."""
@@ -73,4 +75,5 @@ class ProjectionMetrics(MetricTable):
 
     def observe_visible(self, projection: str, event_time_s: int) -> None:
         """Observe the delay of an effect that is visible now, of an event at ``event_time_s`` (Unix time)."""
-        self.visible_s.labels(projection).observe(max(0.0, time.time() - event_time_s))
+        delay_s = max(0.0, time.time() - event_time_s)
+        self.visible_s.labels(self.series.label(projection)).observe(delay_s)

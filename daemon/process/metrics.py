@@ -10,6 +10,7 @@ name them.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from prometheus_client import (
@@ -66,6 +67,7 @@ class Metric(Generic[M]):
     ) -> None:
         self._kind = kind
         self._arguments = (name, text, labels)
+        self.labels = labels
         self._options: dict[str, Any] = {"buckets": buckets} if buckets else {}
 
     def register(self, registry: CollectorRegistry) -> M:
@@ -89,6 +91,50 @@ class MetricTable:
             if isinstance(row, Metric):
                 setattr(self, name, row.register(registry))
 
+    def clear(self, label: str) -> None:
+        """Drop the series of all metrics with this label."""
+        for name, row in vars(type(self)).items():
+            if isinstance(row, Metric) and label in row.labels:
+                getattr(self, name).clear()
+
+
+ALL: Final = "all"
+"""The label of what is summed over many policies."""
+POLICIES_MAX: Final = 20
+
+
+class PolicySeries:
+    """Decides whether each policy has series of its own; thread-safe.
+
+    Up to ``policies_max`` policies have. From the next one on, all share those of ``ALL``, and the earlier
+    ones are dropped: counters begin again, as after a restart.
+    """
+
+    def __init__(self, policies_max: int = POLICIES_MAX) -> None:
+        self._policies_max = policies_max
+        self._policies: frozenset[str] = frozenset()
+        self._tables: list[MetricTable] = []
+        self._lock = threading.Lock()
+        self.are_summed = False
+
+    def register(self, table: MetricTable) -> None:
+        """Drop the series of ``table`` when they begin to be summed."""
+        self._tables.append(table)
+
+    def join(self, projection: str) -> None:
+        """Count one more policy, by the name of its projection."""
+        with self._lock:
+            self._policies |= {projection}
+            if self.are_summed or len(self._policies) <= self._policies_max:
+                return
+            self.are_summed = True
+        for table in self._tables:
+            table.clear("projection")
+
+    def label(self, name: str) -> str:
+        """Return the label of a projection or loop: its name, or ``ALL`` for a policy if they are summed."""
+        return ALL if self.are_summed and name in self._policies else name
+
 
 class LoopMetrics(MetricTable):
     """Failures and restarts of loops; thread-safe, never raises."""
@@ -102,10 +148,14 @@ class LoopMetrics(MetricTable):
     )
     restarts = Metric(Counter, "tideline_loop_restarts", "Restarts of a loop after a failure.", "loop")
 
+    def __init__(self, registry: CollectorRegistry, series: PolicySeries | None = None) -> None:
+        super().__init__(registry)
+        self.series = series or PolicySeries()
+
     def loop_failed(self, loop: str, code: str) -> None:
         """Count an error that ended a loop's run, or that quarantined a table of its projection."""
-        self.errors.labels(loop, code).inc()
+        self.errors.labels(self.series.label(loop), code).inc()
 
     def loop_restarted(self, loop: str) -> None:
         """Count a restart after a failure."""
-        self.restarts.labels(loop).inc()
+        self.restarts.labels(self.series.label(loop)).inc()

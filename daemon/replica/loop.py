@@ -75,6 +75,7 @@ def build_replica(
     """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
     policy = runtime.config.policy(name)
     projection = projection_name(name)
+    metrics.projections.series.join(projection)
     lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, shared, bootstraps))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(

@@ -129,6 +129,7 @@ class ReplicaMetrics(MetricTable):
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
         super().__init__(registry)
         self.projections = projections
+        projections.series.register(self)
 
 
 class PolicyObserver:
@@ -138,16 +139,21 @@ class PolicyObserver:
         self._metrics = metrics
         self._projection = projection
         self._policy = projection.partition(":")[2]
-        self._apply_s = metrics.projections.apply_s.labels(projection)
+        self._open = ("", 0)
+        """The label and the value of the open transactions that were reported last."""
+
+    @property
+    def _label(self) -> str:
+        return self._metrics.projections.series.label(self._projection)
 
     def event_applied(self, kind: str, seconds: float) -> None:
         """An event in scope took effect on the target in ``seconds``."""
         self._metrics.projections.count_applied(self._projection, kind)
-        self._apply_s.observe(seconds)
+        self._metrics.projections.apply_s.labels(self._label).observe(seconds)
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:
         """A batch has ended; its counts are added at once, so that events cost nothing."""
-        metrics, name, lanes, lookahead = self._metrics, self._projection, overlap.lanes, overlap.lookahead
+        metrics, name, lanes, lookahead = self._metrics, self._label, overlap.lanes, overlap.lookahead
         metrics.batch_events.labels(name).observe(overlap.events)
         metrics.lane_events.labels(name, "applied").inc(lanes.applied)
         metrics.lane_events.labels(name, "returned").inc(lanes.returned)
@@ -183,21 +189,24 @@ class PolicyObserver:
         )
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
-        """So many replayed transactions are open."""
-        self._metrics.open_transactions.labels(self._projection).set(count)
-        self._metrics.oldest_transaction_s.labels(self._projection).set(oldest_s)
+        """So many replayed transactions are open; the oldest one is known for single policies only."""
+        label, (former, reported) = self._label, self._open
+        self._metrics.open_transactions.labels(label).inc(count - (reported if former == label else 0))
+        self._open = label, count
+        if not self._metrics.projections.series.are_summed:
+            self._metrics.oldest_transaction_s.labels(label).set(oldest_s)
 
     def transaction_reconciled(self, txn_id: int) -> None:
         """A transaction was aborted because it ended at the source without an event."""
         log.warning(
             "transaction ended at the source without an event", projection=self._projection, txn_id=txn_id
         )
-        self._metrics.reconciled.labels(self._projection).inc()
+        self._metrics.reconciled.labels(self._label).inc()
 
     # Part of the port; ids are not labels
     def commit_without_writes(self, txn_id: int) -> None:  # noqa: ARG002
         """A transaction that had write ids committed without a single write event."""
-        self._metrics.commits_without_writes.labels(self._projection).inc()
+        self._metrics.commits_without_writes.labels(self._label).inc()
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
         """A foreign key was not created, because the table it refers to is not on the target."""
@@ -208,4 +217,4 @@ class PolicyObserver:
             constraint=name,
             refers_to=parent,
         )
-        self._metrics.constraints_left_out.labels(self._projection).inc()
+        self._metrics.constraints_left_out.labels(self._label).inc()

@@ -50,7 +50,8 @@ class Replicas:
         self.shared = SharedResources.of(runtime.config, runtime.calls)
         self._bootstraps = BootstrapTurns(BOOTSTRAP.of(runtime.config).policies_at_once)
         self._targets: dict[tuple[str, str], str] = {}
-        # Replaced as a whole, because HTTP threads iterate over them.
+        # Values are replaced as a whole, because HTTP threads iterate over them.
+        self._on_target: dict[str, tuple[str, ...]] = {}
         self.all: tuple[ReplicaPart, ...] = ()
         self.samplers: tuple[Callable[[], SamplerStatus], ...] = ()
 
@@ -76,6 +77,7 @@ class Replicas:
             return
         start(replica.job)
         self.all = (*self.all, replica)
+        self._on_target[policy.target] = (*self.on_target(policy.target), name)
         if policy.verification.tables_per_hour_share:
             job, status = build_sampler(self._runtime, name, self.shared)
             start(job)
@@ -83,8 +85,7 @@ class Replicas:
 
     def on_target(self, target: str) -> tuple[str, ...]:
         """Return the names of the policies that replicate to ``target``."""
-        names = (replica.part.name.partition(":")[2] for replica in self.all)
-        return tuple(name for name in names if self._runtime.config.policy(name).target == target)
+        return self._on_target.get(target, ())
 
     def projections(self) -> tuple[ProjectionPart, ...]:
         """Return the projections of all replicas; each has a loop."""

@@ -34,7 +34,7 @@ from daemon.http.metrics import HttpMetrics
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
-from daemon.process.metrics import LoopMetrics, build_registry
+from daemon.process.metrics import POLICIES_MAX, LoopMetrics, PolicySeries, build_registry
 from daemon.process.private_files import report_wide_files
 from daemon.process.redaction import redactor, use_secrets
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
@@ -112,9 +112,9 @@ class _Daemon:
         # Start 3.
         self._config = config
         sections = all_sections()
-        registry = process_registry(self._status, sections)
+        registry = process_registry(self._status, sections, config.metrics.policies_max)
         registry.register(VolumeCollector(config.state.dir))
-        loops = LoopMetrics(registry)
+        loops = LoopMetrics(registry, PolicySeries(config.metrics.policies_max))
         runtime = Runtime(
             config=config,
             config_file=config_file,
@@ -221,7 +221,9 @@ class _StatusFile:
 
 
 def process_registry(
-    status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]]
+    status: Callable[[], DaemonStatus],
+    sections: Sequence[StatusSection[Any]],
+    policies_max: int = POLICIES_MAX,
 ) -> CollectorRegistry:
     """Return the registry with the collectors of the status and of the operating system's process metrics.
 
@@ -231,7 +233,7 @@ def process_registry(
     every metric, and a test compares the two.
     """
     registry = build_registry()
-    registry.register(StatusCollector(status, sections))
+    registry.register(StatusCollector(status, sections, policies_max))
     return registry
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from daemon.process.metrics import POLICIES_MAX
 from daemon.process.supervisor import LoopState
 from daemon.status.actions import KINDS
+from daemon.status.summed_metrics import sum_up
 
 
 if TYPE_CHECKING:
@@ -101,8 +103,13 @@ class StatusCollector(Collector):
     """Reads the status at each scrape; unknown values have no sample."""
 
     def __init__(
-        self, status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]] = ()
+        self,
+        status: Callable[[], DaemonStatus],
+        sections: Sequence[StatusSection[Any]] = (),
+        policies_max: int = POLICIES_MAX,
     ) -> None:
+        """Samples of more than ``policies_max`` policies are summed (``summed_metrics``)."""
+        self._policies_max = policies_max
         self._status = status
         self._sections = sections
 
@@ -127,9 +134,9 @@ class StatusCollector(Collector):
             actions.add_metric((kind,), sum(action.kind == kind for action in status.needs_operator))
         yield actions
         yield from _sources(status.sources)
-        yield from _projections(status.projections)
+        yield from sum_up(_projections(status.projections), self._policies_max)
         for section in self._sections:
-            yield from section.families(section.of(status))
+            yield from sum_up(section.families(section.of(status)), self._policies_max)
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: names are fixed, and the status is not available while the daemon is built."""
@@ -196,7 +203,8 @@ class HasState(Protocol):
 def state_family(name: str, text: str, label: str, rows: Sequence[HasState]) -> Metric:
     """Return a gauge with a sample for each row and state: 1 for the row's state, else 0."""
     family = GaugeMetricFamily(name, text, labels=(label, "state"))
+    states = [state.value for state in LoopState]
     for row in rows:
-        for state in LoopState:
-            family.add_metric((row.name, state.value), float(row.state == state.value))
+        for state in states:
+            family.add_metric((row.name, state), float(row.state == state))
     return family

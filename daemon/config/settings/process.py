@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from daemon.config.fields import Name, Options, Secret, as_list
 from daemon.config.section import Section, refused, setting
 from daemon.process.logs import LogSettings
+from daemon.process.metrics import POLICIES_MAX
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from handlers.files.copying.pool import WORKERS_DEFAULT
 
@@ -135,6 +136,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+class MetricsConfig(Section):
+    """How detailed the metrics are."""
+
+    policies_max: int = Field(
+        default=POLICIES_MAX,
+        ge=1,
+        le=10_000,
+        description="Up to so many policies have all series of their own. With more, series that no alert "
+        "needs for each policy are summed, with the label 'all'.",
+    )
 
 
 class LogsConfig(Section):
