@@ -86,6 +86,7 @@ def build_replica(
         target=f"{policy.target}/{policy.replica_database}",
         repair=release_command(name),
         loading=lambda: bootstraps.list_waiting(name),
+        place=lambda: bootstraps.find_place(name),
     )
     return ReplicaPart(
         Job(

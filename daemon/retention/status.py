@@ -5,7 +5,7 @@ what sources keep, and how much time readers have left.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
@@ -19,7 +19,7 @@ from state.event_log.retention import Margin
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
@@ -143,6 +143,15 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
 
     def __init__(self) -> None:
         super().__init__(tuple[SourceRetention, ...])
+
+    def without(
+        self, value: tuple[SourceRetention, ...], hidden: Container[str]
+    ) -> tuple[SourceRetention, ...]:
+        """Return the sources without the readers that are hidden projections."""
+        return tuple(
+            replace(row, readers=tuple(each for each in row.readers if each.reader not in hidden))
+            for row in value
+        )
 
     # ARG002: values are those of the status' time
     def text(self, value: tuple[SourceRetention, ...], now_s: float) -> str:  # noqa: ARG002

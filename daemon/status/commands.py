@@ -20,8 +20,20 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 @daemon_option
+@click.option(
+    "--all",
+    "shows_all",
+    is_flag=True,
+    help="Show every projection; by default, of more than 20 only those that deviate.",
+)
 @click.pass_context
-def status(ctx: click.Context, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
+def status(
+    ctx: click.Context,
+    config_path: Path | None,
+    as_json: bool,
+    daemon: DaemonAddress | None,
+    shows_all: bool,
+) -> None:
     """Show positions, lags and problems of the daemon.
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
@@ -38,7 +50,7 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, daemon: 
     if as_json:
         echo_json(report.to_json())
     else:
-        click.echo(status_text(report, sections))
+        click.echo(status_text(report, sections, shows_all=shows_all))
     ctx.exit(1 if report.state == "stopped" else 0)
 
 

@@ -8,7 +8,7 @@ One value is the source of ``/api/v1/status``, the status page, the gauges of ``
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Container, Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
@@ -149,6 +149,8 @@ class ProjectionView:
     """Unix time since which an operator has paused the projection."""
     failing: tuple[FailingLoad, ...] = ()
     """Tables whose load has failed and is tried again."""
+    place: int | None = None
+    """The place among the policies that wait for their bootstrap, from 1."""
 
     def repair_command(self, table: str) -> str:
         """Return the command that lets ``table`` be followed again, for a shell."""
@@ -265,6 +267,15 @@ class StatusSection(Generic[T]):
     def read(self, value: object) -> T:
         """Return the section from JSON; raise ValidationError."""
         return self.empty if value is None else self._adapter.validate_python(value)
+
+    def without(self, value: T, hidden: Container[str]) -> T:
+        """Return the value without the rows of hidden projections, given by their names."""
+        if not isinstance(value, tuple):
+            return value
+        # A part of the same tuple
+        return tuple(  # type: ignore[return-value]
+            row for row in value if f"replication:{getattr(row, 'policy', '')}" not in hidden
+        )
 
     def text(self, value: T, now_s: float) -> str:  # noqa: ARG002 - a section without text overrides nothing
         """Return a table for ``tideline status``, or an empty text."""

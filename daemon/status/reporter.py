@@ -56,6 +56,8 @@ class ProjectionPart:
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
     """Tables that are being loaded, with their progress."""
+    place: Callable[[], int | None] = lambda: None
+    """The place among the policies that wait for their bootstrap."""
     failing: Callable[[], Sequence[FailingLoad]] = tuple
     """Tables whose load has failed and is tried again."""
 
@@ -179,6 +181,7 @@ class StatusReporter:
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,
             failing=tuple(part.failing()),
+            place=part.place(),
         )
 
     def _lag_s(

@@ -6,6 +6,7 @@ import time
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.status.summary import summarise
 from daemon.terminal.layout import duration_text, number_text, table_text
 
 
@@ -19,13 +20,19 @@ REASON_CHARS_MAX: Final = 160
 """A longer reason is cut in the text; the JSON has it completely."""
 
 
-def status_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return positions, lags, states and problems as aligned text."""
+def status_text(
+    status: DaemonStatus, sections: Sequence[StatusSection[Any]], *, shows_all: bool = False
+) -> str:
+    """Return positions, lags, states and problems as aligned text;
+    unless ``shows_all``, only what deviates of many projections (``summary``).
+    """
+    status, summary = (status, "") if shows_all else summarise(status, sections)
     blocks = [
         _head(status),
         table_text(
             ("SOURCE", "EVENT", "IN TOPIC", "BEHIND", "FOR", "RELAY"), map(_source_row, status.sources)
         ),
+        summary,
         table_text(
             ("PROJECTION", "SOURCE", "STATE", "POSITION", "BEHIND", "LAG", "QUARANTINED"),
             map(_projection_row, status.projections),
@@ -70,7 +77,8 @@ def _projection_row(view: ProjectionView) -> tuple[str, ...]:
 
 
 def _loading(status: DaemonStatus) -> str:
-    lines = [f"{view.name}: {table}" for view in status.projections for table in view.loading]
+    views = sorted(status.projections, key=lambda view: view.place or 0)
+    lines = [f"{view.name}: {table}" for view in views for table in view.loading]
     return "\n".join(["LOADING", *lines]) if lines else ""
 
 

@@ -1,0 +1,87 @@
+"""What of the status of many policies is shown as text: how many are in which state, and those that deviate.
+
+Up to ``SHOWN_MAX`` projections are shown with everything. With more, a projection is shown if it is not just
+followed: in another state, behind, with quarantined tables, loads or a problem. Sections leave out the rows
+of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first, and those that wait for their
+bootstrap in the order of the queue. The JSON, and ``tideline status --all``, have everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.terminal.layout import number_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
+
+
+SHOWN_MAX: Final = 20
+DEVIATING_MAX: Final = 40
+BEHIND_S: Final = 60.0
+"""A projection with a larger lag is behind."""
+_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "following", "starting")
+
+
+def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> tuple[DaemonStatus, str]:
+    """Return the part of the status that is shown, and a line that says what is not."""
+    views = status.projections
+    if len(views) <= SHOWN_MAX:
+        return status, ""
+    deviating = sorted(filter(_deviates, views), key=_rank)
+    shown = deviating[:DEVIATING_MAX]
+    hidden = {view.name for view in views} - {view.name for view in shown}
+    part = replace(
+        status,
+        projections=tuple(shown),
+        sections={
+            section.key: section.without(section.of(status), hidden)
+            for section in sections
+            if section.key in status.sections
+        },
+        needs_operator=status.needs_operator[:DEVIATING_MAX],
+    )
+    return part, _describe(status, len(deviating), len(shown))
+
+
+def _deviates(view: ProjectionView) -> bool:
+    return bool(
+        view.state != "following"
+        or view.quarantined
+        or view.problem
+        or view.loading
+        or view.failing
+        or (view.lag_s or 0.0) > BEHIND_S
+    )
+
+
+def _rank(view: ProjectionView) -> tuple[int, int, float, str]:
+    """Return what sorts the projections that deviate: state, place in the queue of bootstraps, lag."""
+    state = _ORDER.index(view.state) if view.state in _ORDER else -1
+    return state, view.place or 0, -(view.lag_s or 0.0), view.name
+
+
+def _describe(status: DaemonStatus, deviating: int, shown: int) -> str:
+    views = status.projections
+    counts = Counter(view.state for view in views)
+    states = ", ".join(f"{number_text(count)} {state}" for state, count in counts.most_common())
+    lines = [f"{number_text(len(views))} projections: {states}"]
+    late = max(views, key=lambda view: view.lag_s or 0.0)
+    if (late.lag_s or 0.0) > BEHIND_S:
+        behind = sum((view.lag_s or 0.0) > BEHIND_S for view in views)
+        lines.append(f"{number_text(behind)} are behind by more than a minute, {late.name} the most")
+    if queued := sum(view.place is not None for view in views):
+        lines.append(f"{number_text(queued)} wait for their bootstrap")
+    omitted = len(status.needs_operator) - DEVIATING_MAX
+    if omitted > 0:
+        lines.append(f"{number_text(omitted)} more states need an operator than are listed")
+    what = (
+        "none deviates" if not deviating else f"{number_text(shown)} of {number_text(deviating)} that deviate"
+    )
+    lines.append(f"shown: {what}; 'tideline status --all' and the JSON have all")
+    return "\n".join(lines)
