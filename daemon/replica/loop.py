@@ -166,7 +166,7 @@ def build_projection(
     context = Context.between(
         source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
     )
-    context = replace(context, threads=threads.ahead, idle=threads.idle)
+    context = replace(context, threads=threads.ahead, idle=threads.idle, long_work=threads.long_work)
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,

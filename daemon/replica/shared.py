@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from daemon.sources.metastores import MetastoreClients
 from handlers.replication.context import start_threads
 from handlers.replication.target.idle_turns import IdleWork
+from handlers.replication.target.long_work import LongWork
 from handlers.shared_threads import SharedThreads
 
 
@@ -64,6 +65,8 @@ class TargetThreads:
     """Copy the files of loads."""
     idle: IdleWork = field(default_factory=IdleWork)
     """Turns of policies that no event concerns."""
+    long_work: LongWork = field(default_factory=LongWork)
+    """Places for loads and cycles of external tables."""
 
     def close(self) -> None:
         """Let threads without work end at once."""

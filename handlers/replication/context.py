@@ -9,6 +9,7 @@ from handlers.files.copying.copies import Copier
 from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.idle_turns import IdleWork
+from handlers.replication.target.long_work import LongWork
 from handlers.replication.target.table_cache import TableCache
 from handlers.shared_threads import SharedThreads
 from state.errors import Fenced
@@ -71,6 +72,8 @@ class Context:
     """For work ahead; the policies of a target share them."""
     idle: IdleWork = field(default_factory=IdleWork)
     """When the policy does what is due although nothing happens; the policies of a target take turns."""
+    long_work: LongWork = field(default_factory=LongWork)
+    """How many loads and cycles run at a time; for all policies of a target."""
 
     @staticmethod
     def between(

@@ -95,16 +95,23 @@ class ExternalThread:
         return self._totals.plus(self._running)
 
     def step(self) -> None:
-        """Start a cycle if one is due and none runs."""
+        """Start a cycle if one is due, none runs and a place is free."""
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
-        if self._thread is None and self._clock() >= self._due_s:
+        is_due = self._thread is None and self._clock() >= self._due_s
+        if is_due and self._context.long_work.cycles.take():
             self._due_s = self._clock() + self._settings.every_s
             self._stopping = threading.Event()
             self._thread = threading.Thread(target=self._main, name="tideline-external", daemon=True)
             self._thread.start()
 
     def _main(self) -> None:
+        try:
+            self._run_cycle()
+        finally:
+            self._context.long_work.cycles.leave()
+
+    def _run_cycle(self) -> None:
         progress = CycleProgress(time.time())
         try:
             with (

@@ -87,7 +87,7 @@ class LoadThread:
         return None if run is None else run.entry.table
 
     def step(self, follower: LoadFollower) -> None:
-        """Take over a finished load, and start the next one if none runs."""
+        """Take over a finished load, and start the next one if none runs and a place is free."""
         run = self._run
         if run is not None and run.is_over():
             self._run = None
@@ -96,7 +96,7 @@ class LoadThread:
             due = [
                 entry for entry in follower.to_load() if self._due_s.get(entry.table, 0.0) <= self._clock()
             ]
-            if due:
+            if due and self._context.long_work.loads.take():
                 self._start(due[0])
 
     def _take(self, run: _Run, follower: LoadFollower) -> None:
@@ -120,6 +120,12 @@ class LoadThread:
         run.thread.start()
 
     def _main(self, run: _Run) -> None:
+        try:
+            self._load_table(run)
+        finally:
+            self._context.long_work.loads.leave()
+
+    def _load_table(self, run: _Run) -> None:
         try:
             with (
                 closing(self._context.source.clone()) as source,

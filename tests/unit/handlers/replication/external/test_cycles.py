@@ -15,6 +15,7 @@ from handlers.files.systems.local import LocalFiles
 from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
 from handlers.replication.external.cycle_thread import RETRY_S, ExternalThread
 from handlers.replication.external.records import CopyRecords
+from handlers.replication.target.long_work import CYCLES_MAX
 from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import FilesUnavailable, MetastoreUnavailable, StateCorrupt
 from state.store.memory import MemoryStore
@@ -307,3 +308,12 @@ def test_a_damaged_time_of_the_last_complete_cycle_is_reported() -> None:
         txn.put(b"complete", b"yesterday")
     with pytest.raises(StateCorrupt):
         CopyRecords(cast("Any", store)).last_complete_s()
+
+
+def test_a_cycle_begins_when_those_of_other_policies_leave_a_place(world: World) -> None:
+    thread, places = Thread(world, Clock()), world.replica.context.long_work.cycles
+    assert [places.take() for _ in range(CYCLES_MAX + 1)] == [True] * CYCLES_MAX + [False]
+    assert not thread.run_due()
+    places.leave()
+    assert thread.run_due()
+    assert places.take(), "the cycle that ended has left its place"

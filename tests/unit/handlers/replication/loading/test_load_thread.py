@@ -11,6 +11,7 @@ import pytest
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
 from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.target.long_work import LOADS_MAX
 from state.errors import MetastoreUnavailable
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.replay_events import dropped
@@ -127,3 +128,18 @@ def test_a_drop_ends_the_load_before_the_table_is_dropped_and_its_result_is_disc
     loads.step()
     assert loads.loaded == ["orders"]
     assert len(loads.replica.context.tables.loads) == 0
+
+
+def test_a_load_begins_when_the_loads_of_other_policies_leave_a_place(loads: Loads) -> None:
+    places = loads.replica.context.long_work.loads
+    taken = sum(places.take() for _ in range(LOADS_MAX + 1))
+    assert taken == LOADS_MAX
+    loads.replica.projection.loads.request(["a"], "repair")
+    loads.step()
+    assert loads.thread.table is None
+    places.leave()
+    loads.step()
+    eventually(lambda: loads.loaded == ["a"])
+    assert not places.take()
+    loads.end()
+    assert places.take(), "the load that ended has left its place"
