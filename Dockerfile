@@ -2,7 +2,9 @@
 # Builders other than BuildKit build all preceding targets, so name the target explicitly there.
 # Target `flat`: adds Spark, its Kafka connector, Java 17 and the database drivers of the key log, for flat tables, and a class archive of its drivers (about 1.25 GB).
 # Spark's executors use the same image: Spark starts them with the argument 'executor', which is a command of tideline.
-# The daemon runs as PID 1 without an init process: it handles SIGTERM and waits for its child processes.
+# tini is PID 1: it passes signals on, of which the kernel drops those that PID 1 does not handle yet, and reaps processes that lost
+# their parent, such as those of Spark drivers.
+# For a build that can be repeated, name the base by digest (BASE=python@sha256:…) and Debian's state (DEBIAN_SNAPSHOT=20260901T000000Z).
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
@@ -32,10 +34,17 @@ LABEL org.opencontainers.image.title="tideline" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+ARG DEBIAN_SNAPSHOT=""
+RUN if [ -n "${DEBIAN_SNAPSHOT}" ]; then \
+      rm -f /etc/apt/sources.list.d/* \
+      && for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do \
+        printf 'deb [check-valid-until=no] http://snapshot.debian.org/archive/%s/%s %s main\n' "${suite% *}" "${DEBIAN_SNAPSHOT}" "${suite#* }"; \
+      done > /etc/apt/sources.list; \
+    fi
 # Kerberos, for metastores and HDFS that require it.
 # hadolint ignore=DL3008
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends libgssapi-krb5-2 \
+ && apt-get install --yes --no-install-recommends libgssapi-krb5-2 tini \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 tideline \
@@ -48,7 +57,7 @@ ENV PATH=/opt/tideline/bin:${PATH} \
 WORKDIR /var/lib/tideline
 EXPOSE 8470
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["tideline"]
+ENTRYPOINT ["/usr/bin/tini", "--", "tideline"]
 CMD ["run", "--config", "/etc/tideline/tideline.yaml"]
 
 FROM runtime AS daemon
@@ -56,12 +65,14 @@ COPY --from=build /opt/tideline /opt/tideline
 USER 10001:10001
 
 FROM build AS build-flat
-# Root of a Maven repository. The connector's four jars are downloaded from it and verified by checksum.
+# Root of a Maven repository. The jars of these locks are downloaded from it and verified by checksum: by default the Kafka connector.
+# 'spark-kafka hadoop-s3' adds the client of object stores (s3a://), which uses Spark's own Netty.
 ARG MAVEN_REPO_URL=""
+ARG JAR_LOCKS="spark-kafka"
 COPY dev/ dev/
 RUN /opt/backend/bin/pip --python /opt/tideline/bin/python install --no-cache-dir --require-hashes -r requirements/flat.txt \
- && TIDELINE_CACHE=/jars /opt/tideline/bin/python -c "from dev.stack.downloads import jars, maven_repository; jars.fetch(jars.read_lock('spark-kafka'), maven_repository.find_repository())" \
- && find /jars -name '*.jar' -exec cp {} "$(/opt/tideline/bin/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \;
+ && TIDELINE_CACHE=/jars /opt/tideline/bin/python -c "from dev.stack.downloads import jars, maven_repository; [jars.fetch(jars.read_lock(name), maven_repository.find_repository()) for name in '${JAR_LOCKS}'.split()]" \
+ && find /jars -name '*.jar' ! -name 'netty-*' -exec cp {} "$(/opt/tideline/bin/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \;
 
 FROM runtime AS flat
 # hadolint ignore=DL3008

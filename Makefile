@@ -163,7 +163,7 @@ image-flat: venv ## Build the image with Spark and Java, for flat tables
 
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of the stack's jars
-	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
+	$(COMPILE) pyproject.toml --extra hbase --output-file requirements/daemon.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra flat --extra mysql --extra postgresql --constraints requirements/dev.txt --output-file requirements/flat.txt
 	$(COMPILE) pyproject.toml --group demo --constraints requirements/dev.txt --output-file requirements/demo.txt

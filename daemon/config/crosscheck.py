@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.config.document import Problem
 from daemon.config.fields import as_list
+from daemon.config.kafka_client import KERBEROS_HINT, has_kerberos, needs_kerberos
 from daemon.config.settings.process import is_loopback
 from handlers.metastore.addresses import DEFAULT_PORT
 
@@ -35,6 +36,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     yield from _different_logins(document)
     yield from _unencrypted_passwords(document)
     yield from _open_http(document)
+    yield from _missing_kerberos(document)
     if any(entries(document, "sources")):
         yield from missing_kafka(document)
     yield from _order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s"))
@@ -225,6 +227,16 @@ def _open_http(document: Document) -> Iterator[Problem]:
         reason = "sends tokens unencrypted through the network"
         hint = "set http.tls, unless a proxy or the network encrypts"
         yield replace(problem(document, ("http", "host"), host, reason, hint), warning=True)
+
+
+def _missing_kerberos(document: Document) -> Iterator[Problem]:
+    """Yield a warning if Kafka needs Kerberos and the client of this machine was built without it."""
+    kafka = document.values.get("kafka")
+    options = kafka.get("options") if isinstance(kafka, dict) else None
+    if isinstance(options, dict) and needs_kerberos(options) and not has_kerberos():
+        reason = "needs Kerberos (SASL GSSAPI), without which the installed Kafka client was built"
+        place = ("kafka", "options")
+        yield replace(problem(document, place, "GSSAPI", reason, KERBEROS_HINT), warning=True)
 
 
 def _clusters(document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from daemon.config.kafka_client import KERBEROS_HINT, has_kerberos, needs_kerberos
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 
 
@@ -80,7 +81,15 @@ class BrokerSettings:
     """How long a broker may take to answer before it counts as unavailable."""
 
     def librdkafka(self, **settings: Any) -> dict[str, Any]:
-        """Return a client's configuration; ``a_b`` in ``settings`` stands for librdkafka's ``a.b``."""
+        """Return a client's configuration; ``a_b`` in ``settings`` stands for librdkafka's ``a.b``.
+
+        Raises ConfigError if it needs Kerberos and the installed client cannot.
+        """
+        if needs_kerberos(self.client) and not has_kerberos():
+            raise ConfigError(
+                "the brokers need Kerberos, and the installed Kafka client was built without it",
+                hint=KERBEROS_HINT,
+            )
         named = {name.replace("_", "."): value for name, value in settings.items()}
         own = {
             "bootstrap.servers": self.bootstrap,

@@ -98,7 +98,7 @@ def run_job(
     answer or Spark gives up.
     """
     from streaming.driver import masters, session
-    from streaming.driver.executor_pods import PodLabel, label_pods, remove_former_pods
+    from streaming.driver.executor_pods import PodLabel, label_pods, remove_former_pods, remove_own_pods
     from streaming.jvm_errors import jvm_errors
 
     label = PodLabel.of_policy(settings.policy)
@@ -107,7 +107,11 @@ def run_job(
         os.environ["PYSPARK_PYTHON"] = settings.spark.conf[PYTHON]
     with _report_alive(progress):  # even while Spark starts: a full queue of YARN may delay it for hours
         spark = session.start(label_pods(settings.spark, label), name="tideline copies")
-        with jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
+        with (
+            remove_own_pods(spark),
+            jvm_errors(spark),
+            tempfile.TemporaryDirectory(prefix="tideline-job-") as directory,
+        ):
             context = spark.sparkContext
             progress({"event": "started", "application": context.applicationId})
             context.addPyFile(str(write_package(Path(directory) / "tideline_copies.zip")))

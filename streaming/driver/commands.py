@@ -196,7 +196,7 @@ def _session(
     settings: FlatSettings, progress: ProgressListener = ignore_progress, *, read_only: bool = False
 ) -> Iterator[Assembly]:
     from streaming.driver.assembly import assemble, lock
-    from streaming.driver.executor_pods import PodLabel, label_pods
+    from streaming.driver.executor_pods import PodLabel, label_pods, remove_own_pods
     from streaming.driver.local_catalog import build_conf, is_used, make_directory, open_ahead
     from streaming.driver.session import start
     from streaming.jvm_errors import jvm_errors
@@ -212,5 +212,5 @@ def _session(
         make_directory(settings)
     ahead = open_ahead(settings, spark_settings.conf)
     spark = start(spark_settings, name=f"tideline {settings.name}", kafka=is_kafka, beside=ahead)
-    with jvm_errors(spark):
+    with remove_own_pods(spark), jvm_errors(spark):
         yield assemble(settings, spark, read_only=read_only, on_rewrite=report_rewrites(progress))

@@ -4,13 +4,13 @@ and the removal of those that killed drivers left behind.
 Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the
 executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image
 does this itself (``replace_process``), so driver and executors use the same image and cannot differ in Spark,
-Java or connector; such differences are what usually breaks. The JVM replaces the process. It is the
-container's first process, receives the signals itself, and its exit code is the pod's.
+Java or connector; such differences are what usually breaks. The JVM replaces the process. The container's
+init process passes signals on to it, and its exit code is the pod's.
 
-A driver that ends removes its pods itself. The pods of a killed driver end too, because their executors
-notice, but they stay as completed pods: their owner is the daemon's pod, which continues to run. So each
-driver marks its pods with its table or policy, and the next driver of the same removes the completed ones,
-with their configuration maps.
+A driver that ends removes its pods itself, one by one (``remove_own_pods``). Spark would remove them all by
+one request, a right that the chart does not give. The pods of a killed driver end too, because their
+executors notice, but they stay as completed pods. So each driver marks its pods with its table or policy, and
+the next driver of the same removes the completed ones, with their configuration maps.
 
 Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's
 lease or holds it. Nothing depends on the removal: if it fails, that is logged, and the next driver tries it
@@ -24,6 +24,7 @@ import logging
 import os
 import re
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +35,7 @@ from streaming.driver.installation import check_installed, use_java
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -172,6 +173,40 @@ def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
             _LOG.info("removed completed executor pods of former drivers: %s", ", ".join(removed))
 
 
+@contextmanager
+def remove_own_pods(spark: SparkSession) -> Iterator[None]:
+    """Remove the pods of this driver and their configuration maps after the block, which stops the session;
+    log it if that fails.
+    """
+    if not _removes(spark):
+        yield
+        return
+    context: Any = spark.sparkContext
+    jvm, conf = context._jvm, context._jsc.sc().conf()  # noqa: SLF001 - PySpark has no other way to its JVM
+    application = str(context.applicationId)
+    try:
+        yield
+    finally:
+        _remove_pods_of(jvm, conf, application)
+
+
+def _remove_pods_of(jvm: Any, conf: Any, application: str) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        client = _open_client(jvm, conf)
+        try:
+            for found in (client.pods(), client.configMaps()):
+                for each in (
+                    found.withLabel(APPLICATION, application).withLabel(ROLE, EXECUTOR).list().getItems()
+                ):
+                    found.withName(each.getMetadata().getName()).delete()
+        finally:
+            client.close()
+    except (Py4JError, OSError) as error:  # such as a JVM that was killed: the next driver removes them
+        _LOG.warning("the pods of this driver were not removed: %s", str(error)[:500])
+
+
 def _removes(spark: SparkSession) -> bool:
     conf = spark.sparkContext.getConf()
     return str(conf.get("spark.master")).startswith("k8s://") and conf.get(KEPT, "true") == "true"
@@ -184,7 +219,8 @@ def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
     from py4j.protocol import Py4JError
 
     try:
-        client = _open_client(spark)
+        context: Any = spark.sparkContext
+        client = _open_client(context._jvm, context._jsc.sc().conf())  # noqa: SLF001 - PySpark has no other way
         try:
             return _remove_with(client, spark.sparkContext.applicationId, label)
         finally:
@@ -209,14 +245,14 @@ def _remove_with(client: Any, own: str, label: PodLabel) -> list[str]:
         removed.append(name)
         ended.add(application)
     for application in ended - alive:
-        client.configMaps().withLabel(APPLICATION, application).withLabel(ROLE, EXECUTOR).delete()
+        maps = client.configMaps()
+        for each in maps.withLabel(APPLICATION, application).withLabel(ROLE, EXECUTOR).list().getItems():
+            maps.withName(each.getMetadata().getName()).delete()
     return removed
 
 
-def _open_client(spark: SparkSession) -> Any:
+def _open_client(jvm: Any, conf: Any) -> Any:
     """Return a client with the address, namespace and login of the driver."""
-    context: Any = spark.sparkContext
-    jvm, conf = context._jvm, context._jsc.sc().conf()  # noqa: SLF001 - PySpark has no other way to its JVM
     factory = jvm.org.apache.spark.deploy.k8s.SparkKubernetesClientFactory
     client_type = getattr(jvm.org.apache.spark.deploy.k8s, "SparkKubernetesClientFactory$ClientType$")
     option = jvm.scala.Option

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES: Final = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 DESIGNS: Final = [
     page
     for name in ("state", "handlers", "streaming", "daemon", "dev")

@@ -171,7 +171,7 @@ def test_the_flat_image_starts_spark_where_the_chart_lets_it_write(render: Rende
 
 
 def test_the_flat_image_knows_the_argument_that_spark_gives_its_executors() -> None:
-    assert 'ENTRYPOINT ["tideline"]' in stages()["runtime"]
+    assert 'ENTRYPOINT ["/usr/bin/tini", "--", "tideline"]' in stages()["runtime"]
     assert "ENTRYPOINT" not in stages()["flat"]
     assert call(["executor", "--help"]) == 0
 

@@ -54,7 +54,7 @@ class Selection(Objects):
         return self
 
     def getItems(self) -> tuple[Pod, ...]:  # noqa: N802 - Java's name
-        return tuple(Pod(name, self.labels[name], self.phases[name]) for name in sorted(self.labels))
+        return tuple(Pod(name, self.labels[name], self.phases.get(name, "")) for name in sorted(self.labels))
 
     def delete(self) -> None:
         for name in self.labels:

@@ -1,0 +1,45 @@
+"""What the installed Kafka client can do: the wheel that pip installs cannot log in with Kerberos.
+
+Without this check, a configuration with Kerberos looks right, and every client of it fails when it is
+created.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+KERBEROS_HINT: Final = (
+    "Install confluent-kafka from source against a librdkafka with libsasl2 "
+    "(pip install --no-binary confluent-kafka confluent-kafka), or use SCRAM, OAUTHBEARER or certificates."
+)
+
+
+def needs_kerberos(options: Mapping[str, object]) -> bool:
+    """Whether settings of librdkafka make it log in with Kerberos, which is its default for SASL."""
+    protocol = str(options.get("security.protocol", "")).upper()
+    mechanism = str(options.get("sasl.mechanism", options.get("sasl.mechanisms", "GSSAPI")))
+    return protocol.startswith("SASL") and mechanism.upper() == "GSSAPI"
+
+
+@cache
+def has_kerberos() -> bool:
+    """Whether the installed client can log in with Kerberos. Opens no connection."""
+    from confluent_kafka import KafkaException, Producer
+
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.min.time.before.relogin": 0,  # runs no kinit
+        "log_level": 0,
+    }
+    try:
+        Producer(settings)
+    except KafkaException:
+        return False
+    return True
