@@ -83,3 +83,8 @@ def stream(cluster: HiveCluster, db: str, table: str, lines: Sequence[str], *, b
 def read_row_ids(sql: Session, table: str) -> list[tuple[str, ...]]:
     """Return the rows of a full-ACID table, each after its row id as Hive prints it, sorted."""
     return sorted(sql.rows(f"select row__id, * from {table}"))
+
+
+def read_rows(sql: Session, table: str) -> list[tuple[str, ...]]:
+    """Return the rows of a table, sorted."""
+    return sorted(sql.rows(f"select * from {table}"))

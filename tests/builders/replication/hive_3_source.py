@@ -13,7 +13,8 @@ from handlers.decoding.decoder import decode
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from tests.builders.components.hive_3 import read_row_ids
+from handlers.replication.target.objects import is_insert_only
+from tests.builders.components.hive_3 import read_row_ids, read_rows
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from handlers.decoding.records.record_writer import Record
+    from handlers.events import Event
 
 
 ACID: Final = "stored as orc tblproperties ('transactional'='true')"
@@ -79,12 +81,19 @@ class Hive3Source:
 
     def replay(self) -> Replica:
         """Return a replica that has applied everything since the beginning, as the relay publishes it."""
-        replica = self._replica(start=self.start)
         self.relay()
-        replica.projection.open()
-        replica.projection.apply([decode(record.value, record.headers) for record in self.records])
-        replica.projection.settle()
-        return replica
+        live = self.open_replica()
+        live.follow()
+        return live.replica
+
+    def open_replica(self) -> RelayedReplica:
+        """Return a replica that has applied nothing yet."""
+        return RelayedReplica(self, self._replica(start=self.start))
+
+    def events(self, after: int, *, upto: int | None = None) -> list[Event]:
+        """Return events that were relayed."""
+        events = (decode(record.value, record.headers) for record in self.records)
+        return [each for each in events if after < each.event_id and (upto is None or each.event_id <= upto)]
 
     def _replica(self, *, start: bool | int) -> Replica:
         return build_replica(
@@ -101,13 +110,39 @@ class Hive3Source:
     def assert_equal(self, replica: Replica, target_sql: Session, *tables: str) -> None:
         """Compare rows, row ids and highest write ids, and require that nothing is quarantined."""
         with closing(replica.projection):
-            assert replica.quarantined() == {}
-            for table in tables:
-                ours, theirs = f"{self.db}.{table}", f"{replica.policy.target_db}.{table}"
-                assert read_row_ids(target_sql, theirs) == read_row_ids(self.sql, ours), table
-                (source,) = self.metastore.valid_write_ids([ours])
-                (target,) = replica.target.valid_write_ids([theirs])
-                assert target.high_water_mark == source.high_water_mark, table
+            self.assert_equal_now(replica, target_sql, *tables)
+
+    def assert_equal_now(self, replica: Replica, target_sql: Session, *tables: str) -> None:
+        """Compare as ``assert_equal``, and leave the replica open."""
+        assert replica.quarantined() == {}
+        for table in tables:
+            ours, theirs = f"{self.db}.{table}", f"{replica.policy.target_db}.{table}"
+            insert_only = is_insert_only(self.metastore.get_table(self.db, table))
+            read = read_rows if insert_only else read_row_ids
+            assert read(target_sql, theirs) == read(self.sql, ours), table
+            (source,) = self.metastore.valid_write_ids([ours])
+            (target,) = replica.target.valid_write_ids([theirs])
+            assert target.high_water_mark == source.high_water_mark, table
+
+
+@dataclass
+class RelayedReplica:
+    """A replica that applies what was relayed."""
+
+    source: Hive3Source
+    replica: Replica
+    applied: int = 0
+    """Records that were applied."""
+
+    def __post_init__(self) -> None:
+        self.replica.projection.open()
+
+    def follow(self) -> None:
+        """Apply the records that were relayed since."""
+        records = self.source.records[self.applied :]
+        self.applied = len(self.source.records)
+        self.replica.projection.apply([decode(record.value, record.headers) for record in records])
+        self.replica.projection.settle()
 
 
 @contextmanager
