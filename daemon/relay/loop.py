@@ -217,7 +217,8 @@ def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions |
         return None
     roots = AllowedRoots.of(source.read_roots)
     files = open_file_systems(config.files.all_options(), roots.roots)
-    return UnloggedPartitions(_Replicated(config, name), files, roots)
+    scan_tables = frozenset(source.relay.scan_tables)
+    return UnloggedPartitions(_Replicated(config, name), files, roots, scan_tables=scan_tables)
 
 
 @dataclass(frozen=True, slots=True)

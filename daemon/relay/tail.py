@@ -159,7 +159,12 @@ class Tail:
             unread=self._status.unread + sum(item.unread for item in batch),
         )
         if (unlogged := self._outbox.unlogged) is not None:
-            self._status = replace(self._status, listed=unlogged.listed, unlisted=unlogged.unlisted)
+            self._status = replace(
+                self._status,
+                listed=unlogged.listed,
+                unlisted=unlogged.unlisted,
+                scanned=unlogged.tables_to_scan,
+            )
 
     def _wait(self, heartbeat: Heartbeat) -> None:
         """Pause."""

@@ -69,10 +69,15 @@ class UnloggedPartitions:
         file_systems: FileSystems,
         allowed: AllowedRoots,
         *,
+        scan_tables: Container[str] = (),
         clock: Callable[[], float] = time.monotonic,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
+        """``databases`` are those that policies replicate; files are read below ``allowed`` only.
+
+        ``scan_tables`` are for ``ListedWrites``.
+        """
+        self._scan_tables = scan_tables
         self._databases = databases
         self._file_systems = file_systems
         self._allowed = allowed
@@ -88,6 +93,11 @@ class UnloggedPartitions:
         """Partitions that were listed."""
         self.unlisted = 0
         """Partitions that could not be listed, so that replicas do it."""
+
+    @property
+    def tables_to_scan(self) -> tuple[str, ...]:
+        """Tables that should be in ``scan_tables``: none, because the source reports write events."""
+        return ()
 
     @property
     def first_event_id(self) -> int | None:
@@ -108,7 +118,14 @@ class UnloggedPartitions:
 
     def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:
         """Return what finds all write events, in place of some, because the source does not report them."""
-        return ListedWrites(self._databases, self._file_systems, self._allowed, connect, beat=beat)
+        return ListedWrites(
+            self._databases,
+            self._file_systems,
+            self._allowed,
+            connect,
+            scan_tables=self._scan_tables,
+            beat=beat,
+        )
 
     def observe(self, event: NotificationEvent) -> None:
         """Record what the event says about open transactions; for a commit, call ``complete`` as well."""

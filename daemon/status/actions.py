@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 PAGE: Final = "docs/OPERATIONS.md"
 REMOVE_CAUSE: Final = "remove the cause: the daemon then tries it again"
+SCAN: Final = "add the table to relay.scan_tables of the source"
+TABLES_MAX: Final = 20
+"""Tables of one source that are reported."""
 FAILING_TRIES: Final = 3
 """A load that failed so often in a row needs an operator."""
 KINDS: Final = (
@@ -37,6 +40,7 @@ KINDS: Final = (
     "retention",
     "dead-letters",
     "differing-answers",
+    "unnamed-writes",
 )
 """All kinds of states that need an operator. docs/OPERATIONS.md describes each."""
 _SECTIONS: Final = {
@@ -68,6 +72,11 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
         yield OperatorAction("stuck-loop", name, "no heartbeat", f"{PAGE}#monitoring", "restart the daemon")
     for loop in status.failed_loops:
         yield _of_failed_loop(loop)
+    for source in status.sources:
+        for table in source.scanned[:TABLES_MAX]:
+            reason = "a program writes into its partitions without events"
+            look = f"{PAGE}#a-program-writes-without-events"
+            yield OperatorAction("unnamed-writes", f"{source.name} {table}", reason, look, SCAN)
     for view in status.projections:
         yield from _of_projection(view)
         yield from _of_tables(view)

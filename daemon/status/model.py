@@ -100,6 +100,8 @@ class SourceStatus:
     listed: int = 0
     """Partitions without write event whose files the relay listed, and those that it could not list."""
     unlisted: int = 0
+    scanned: tuple[str, ...] = ()
+    """Tables in which the relay found partitions that no event names, and that it scans since."""
     problem: str | None = None
     code: str | None = None
     read_s: float | None = None

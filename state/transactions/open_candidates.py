@@ -36,6 +36,11 @@ class Candidate:
     """When the partition was created, as its object says; it stays the same over a rename."""
     is_added: bool = False
     """Whether it was added while the write was open. INSERT events do not name all its files then."""
+    is_altered: bool = False
+    """Whether it was altered or inserted into. SQL statements alter all partitions that they write; a stream
+    only adds those that do not exist."""
+    is_scanned: bool = False
+    """Whether no event names it; it was found by the time of its directory."""
     entries: dict[str, str] = field(default_factory=dict)
     """The entries of files that INSERT events named, by the location of the file."""
 
@@ -128,6 +133,7 @@ class OpenCandidates:
                 self._add(write)
             candidate.location, candidate.created_s = location, created_s
             candidate.is_added = candidate.is_added or is_added
+            candidate.is_altered = candidate.is_altered or not is_added
 
     def name_files(self, table: str, write_id: int, partition: str, entries: Mapping[str, str]) -> None:
         """Record the entries of files that an INSERT event names in a partition that was touched;

@@ -39,6 +39,12 @@ StartAt = Literal["current", "earliest"] | int
 TOPIC_RETENTION_S: Final = 7 * 24 * 3600
 
 
+def _check_table(text: str) -> str:
+    if not re.fullmatch(r"[^.\s]+\.[^.\s]+", text):
+        raise refused("must be the name of a table with its database, such as shop.clicks")
+    return text.lower()
+
+
 class RelayConfig(Section):
     """How a source's notification log is published to its topic."""
 
@@ -81,6 +87,13 @@ class RelayConfig(Section):
         description="Whether the relay lists partitions that Hive left out of a transaction's write events, "
         "in databases that policies replicate. It needs read_roots and the settings of 'files'. Otherwise "
         "replicas list them, when a compaction may have removed the files.",
+    )
+    scan_tables: list[Annotated[str, AfterValidator(_check_table)]] = Field(
+        default=[],
+        max_length=10_000,
+        description="Partitioned tables ('db.table') of a source before Hive 4 into which programs write "
+        "without events: Hive's streaming API, HCatalog, Impala. At each commit, the relay looks for "
+        "partitions whose directories have changed, which costs one listing of each inner directory.",
     )
     poll_min_s: float = Field(
         default=0.01,

@@ -18,19 +18,20 @@ from __future__ import annotations
 import time
 from concurrent.futures import TimeoutError as TooSlow
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import structlog
 
 from daemon.sources.connection_pool import ConnectionPool
 from daemon.sources.listing.candidate_events import observe
 from daemon.sources.listing.one_write import (
+    ListingTools,
     PreparedWrite,
     WrittenPart,
-    add_unnamed,
     list_partitions,
     prepare,
 )
+from daemon.sources.listing.unnamed_files import Sample
 from daemon.sources.write_events import parse_commit
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import FilesUnavailable, Transient
@@ -53,6 +54,8 @@ T = TypeVar("T")
 
 ATTEMPTS_MIN: Final = 5
 PATIENCE_S: Final = 60.0
+SAMPLE_EVERY: Final = 50
+"""One of so many writes is checked for partitions that no event names."""
 LISTED_AT_ONCE: Final = 50
 """Partitions that are listed one after the other, and checked by one call."""
 THREADS: Final = 4
@@ -61,6 +64,9 @@ HANG_S: Final = 60.0
 """A step of a listing that takes longer counts as a failure of the file system."""
 MISSED: Final = "the transaction began before the relay observed the log"
 NOT_REPLICATED: Final = "no policy of the relay's daemon replicates this database"
+UNNAMED: Final = "a program writes into partitions without events, and earlier ones may be missing"
+
+Listing: TypeAlias = "Future[list[WrittenPart]] | list[WrittenPart]"
 
 
 class ListedWrites:
@@ -73,13 +79,19 @@ class ListedWrites:
         allowed: AllowedRoots,
         connect: Connect,
         *,
+        scan_tables: Container[str] = (),
         beat: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
+        """``databases`` are those that policies replicate; files are read below ``allowed`` only.
+
+        ``scan_tables`` are tables (``db.tbl``) into which programs write without events.
+        """
         self._databases = databases
-        self._file_systems = file_systems
-        self._allowed = allowed
+        self._tools = ListingTools(file_systems, allowed)
+        self._scan_tables = scan_tables
+        self._sample: Sample | None = None
+        self._commits = 0
         self._beat = beat
         self._clock = clock
         self._candidates = OpenCandidates()
@@ -92,6 +104,13 @@ class ListedWrites:
         """Partitions and tables that were listed."""
         self.unlisted = 0
         """Those whose files may be incomplete, so that replicas load the table."""
+        self.found_by_scan: set[str] = set()
+        """Tables with partitions that only a scan has found; they are scanned at each commit from then on."""
+
+    @property
+    def tables_to_scan(self) -> tuple[str, ...]:
+        """Tables that should be in ``scan_tables``."""
+        return tuple(sorted(table for table in self.found_by_scan if table not in self._scan_tables))
 
     @property
     def first_event_id(self) -> int | None:
@@ -130,14 +149,20 @@ class ListedWrites:
 
     def complete(self, commits: Sequence[tuple[CommitWrites, Sequence[CandidateWrite]]]) -> None:
         """Add the write events of commits to their parts. Raises Transient."""
+        known = frozenset(self.found_by_scan)
         prepared = [
             (writes, write, self._prepare(write)) for writes, candidates in commits for write in candidates
         ]
         listings = [(writes, write, list(self._start(write, each))) for writes, write, each in prepared]
         for writes, write, futures in listings:
-            parts = [part for future in futures for part in self._wait(write, future)]
+            parts = self._collect(write, futures)
+            if write.table in self.found_by_scan - known:  # this commit may not have been scanned
+                parts = self._collect(write, list(self._start(write, self._prepare(write))))
             self._troubles.pop((write.table, write.write_id), None)
-            self._add(writes, write, parts)
+            self._add(writes, write, self._note_scanned(write, parts))
+
+    def _collect(self, write: CandidateWrite, futures: Sequence[Listing]) -> list[WrittenPart]:
+        return [part for future in futures for part in self._wait(write, future)]
 
     def close(self) -> None:
         """End the threads, without waiting for one that hangs."""
@@ -146,11 +171,24 @@ class ListedWrites:
     def _prepare(self, write: CandidateWrite) -> Future[PreparedWrite] | PreparedWrite:
         if write.table.partition(".")[0] not in self._databases:
             return PreparedWrite(write, incomplete=NOT_REPLICATED)
-        return self._pool.submit(partial(prepare, write=write))
+        for candidate in write.partitions.values():
+            _, checksum, cm_root, *_ = (*next(iter(candidate.entries.values()), "").split("#"), "", "", "")
+            if checksum and cm_root:
+                self._sample = Sample(checksum, cm_root)
+        return self._pool.submit(partial(prepare, write=write, tools=self._tools, scans=self._scans(write)))
+
+    def _scans(self, write: CandidateWrite) -> bool:
+        """Whether partitions are looked for that no event names: of tables that need it, and at times of all
+        others, because not every such program is known.
+        """
+        self._commits += 1
+        if write.table in self._scan_tables or write.table in self.found_by_scan:
+            return True
+        return self._commits % SAMPLE_EVERY == 0
 
     def _start(
         self, write: CandidateWrite, prepared: Future[PreparedWrite] | PreparedWrite
-    ) -> Iterator[Future[list[WrittenPart]] | list[WrittenPart]]:
+    ) -> Iterator[Listing]:
         """Start the listings of a write."""
         if not isinstance(prepared, PreparedWrite):
             try:
@@ -168,14 +206,12 @@ class ListedWrites:
                 list_partitions,
                 prepared=prepared,
                 names=some,
-                file_systems=self._file_systems,
-                allowed=self._allowed,
+                tools=self._tools,
+                sample=self._sample,
             )
             yield self._pool.submit(step)
 
-    def _wait(
-        self, write: CandidateWrite, future: Future[list[WrittenPart]] | list[WrittenPart]
-    ) -> list[WrittenPart]:
+    def _wait(self, write: CandidateWrite, future: Listing) -> list[WrittenPart]:
         if isinstance(future, list):
             return future
         try:
@@ -222,7 +258,26 @@ class ListedWrites:
                 writeId=write.write_id,
                 database=db,
                 table=table,
-                files="]".join(add_unnamed(part, part.unnamed).entries),
+                files="]".join(part.entries),
                 partition=part.partition,
             )
             writes.parts.add_listed(info, incomplete=part.incomplete)
+
+    def _note_scanned(self, write: CandidateWrite, parts: list[WrittenPart]) -> list[WrittenPart]:
+        """Return the parts. If a partition among them has no event, the table is scanned at each commit from
+        now on; and if only a check has found it, the table is loaded, because earlier ones may be missing.
+        """
+        scanned = [part.partition for part in parts if part.is_scanned]
+        if not scanned or write.table in self.found_by_scan or write.table in self._scan_tables:
+            return parts
+        self.found_by_scan.add(write.table)
+        log.warning(
+            "a program writes into a table without events, such as a stream; its partitions are found by the "
+            "times of their directories from now on. Add it to relay.scan_tables",
+            table=write.table,
+            partition=scanned[0],
+            write_id=write.write_id,
+        )
+        if any(candidate.is_altered for candidate in write.partitions.values()):
+            return [WrittenPart("", incomplete=UNNAMED)]
+        return parts

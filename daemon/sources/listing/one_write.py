@@ -10,9 +10,12 @@ events were about: others may have the names, the directories and the write ids 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from daemon.sources.listing.partition_scan import scan
+from daemon.sources.listing.unnamed_files import Sample, read_files
 from handlers.files.acid_writes import OwnListing, list_own_files
 from handlers.files.paths import parse_location, to_target_subdir
 from handlers.replication.target.objects import (
@@ -30,7 +33,7 @@ from state.transactions.own_directories import is_complete
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from daemon.sources.write_events import NotificationLog
     from handlers.files.acid_writes import OwnFile
@@ -41,6 +44,10 @@ if TYPE_CHECKING:
 
 
 RENAMED: Final = "the table or partition was renamed or dropped before its files were listed"
+UNFINISHED: Final = "a stream has not finished a file of a transaction that it has committed"
+UNFINISHED_S: Final = 30.0
+"""How long a file may take to be finished; streams finish it when they begin the next transaction."""
+AGAIN_S: Final = 0.5
 STREAMED: Final = (
     "the transaction is part of a batch that a stream writes into one directory; batches of one transaction "
     "can be replicated"
@@ -55,8 +62,8 @@ class WrittenPart:
     entries: tuple[str, ...] = ()
     incomplete: str | None = None
     """Why these may not be all files."""
-    unnamed: tuple[OwnFile, ...] = ()
-    """Files that no event names, not in ``entries`` yet."""
+    is_scanned: bool = False
+    """Whether no event names the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,22 @@ class PreparedWrite:
     """Why the files cannot be found."""
 
 
-def prepare(log: NotificationLog, write: CandidateWrite) -> PreparedWrite:
-    """Return where to list; raises Transient."""
+@dataclass(frozen=True, slots=True)
+class ListingTools:
+    """What listings use."""
+
+    file_systems: FileSystems
+    allowed: AllowedRoots
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+def prepare(
+    log: NotificationLog, write: CandidateWrite, tools: ListingTools, *, scans: bool = False
+) -> PreparedWrite:
+    """Return where to list. With ``scans``, or if the events do not look like those of an SQL statement,
+    partitions that no event names are looked for. Raises Transient.
+    """
     try:
         table = _find_table(log, write)
     except (NotFound, BadInput):
@@ -79,9 +100,23 @@ def prepare(log: NotificationLog, write: CandidateWrite) -> PreparedWrite:
     if not write.is_complete:
         return PreparedWrite(write, incomplete="too many partitions were written to remember them")
     if table.partitionKeys:
-        return PreparedWrite(write, table, write.partitions)
+        return _prepare_partitions(write, table, tools, scans=scans)
     named = write.partitions.get("")
     return PreparedWrite(write, table, {"": named or Candidate(table.sd.location or "")})
+
+
+def _prepare_partitions(
+    write: CandidateWrite, table: Table, tools: ListingTools, *, scans: bool
+) -> PreparedWrite:
+    if not scans and any(each.is_altered for each in write.partitions.values()):
+        return PreparedWrite(write, table, write.partitions)
+    try:
+        scanned = scan(tools.file_systems, table, write.time_s, allowed=tools.allowed)
+    except NotFound:
+        scanned = {}
+    except (BadInput, Refused) as error:
+        return PreparedWrite(write, incomplete=f"[{error.code}] {error.message}")
+    return PreparedWrite(write, table, scanned | write.partitions)
 
 
 def _find_table(log: NotificationLog, write: CandidateWrite) -> Table:
@@ -96,56 +131,82 @@ def list_partitions(
     log: NotificationLog,
     prepared: PreparedWrite,
     names: Sequence[str],
-    file_systems: FileSystems,
-    allowed: AllowedRoots,
+    tools: ListingTools,
+    sample: Sample | None,
 ) -> list[WrittenPart]:
     """Return what the write left in some of its candidates; those without files are left out.
 
-    Raises Transient.
+    ``sample`` is a file of an INSERT event of the source. Raises Transient.
     """
     table = prepared.table
     assert table is not None, "only of a table that was found"
     write_id, is_full_acid = prepared.write.write_id, not is_insert_only(table)
-    listings = {name: _list(prepared.candidates[name], write_id, file_systems, allowed) for name in names}
+    listings: dict[str, OwnListing | str] = {}
+    until_s = tools.clock() + UNFINISHED_S
+    for name in names:
+        candidate = prepared.candidates[name]
+        listing = _list(candidate, write_id, tools, sample, is_full_acid=is_full_acid)
+        while listing == UNFINISHED and tools.clock() < until_s:
+            tools.pause(AGAIN_S)
+            listing = _list(candidate, write_id, tools, sample, is_full_acid=is_full_acid)
+        listings[name] = listing
     same = _select_same(log, prepared, listings)
     parts = (
-        _decide(
-            name, prepared.candidates[name], listings[name], is_same=name in same, is_full_acid=is_full_acid
-        )
-        for name in names
+        _decide(name, candidate, listings[name], is_same=name in same, is_full_acid=is_full_acid)
+        for name, candidate in ((name, prepared.candidates[name]) for name in names)
     )
     return [part for part in parts if part is not None]
 
 
 def _list(
-    candidate: Candidate, write_id: int, file_systems: FileSystems, allowed: AllowedRoots
+    candidate: Candidate, write_id: int, tools: ListingTools, sample: Sample | None, *, is_full_acid: bool
 ) -> OwnListing | str:
-    """Return the listing, or why there is none."""
+    """Return the listing, with checksums, or why there is none."""
     named = {entry.rpartition("#")[2].partition("/")[0] for entry in candidate.entries.values()}
     try:
-        return list_own_files(file_systems, candidate.location, write_id, named=named, allowed=allowed)
+        listing = list_own_files(
+            tools.file_systems, candidate.location, write_id, named=named, allowed=tools.allowed
+        )
+        if listing.covered_by is not None:
+            return listing
+        files = read_files(listing.files, tools.file_systems, sample, is_orc=is_full_acid)
+    except NotFound as error:
+        return f"files vanished while they were listed: {error.message}"
     except (BadInput, Refused) as error:
         return f"[{error.code}] {error.message}"
+    return UNFINISHED if files is None else replace(listing, files=tuple(files))
 
 
 def _decide(
     name: str, candidate: Candidate, listing: OwnListing | str, *, is_same: bool, is_full_acid: bool
 ) -> WrittenPart | None:
     """Return the files of a partition, or why they may not be all; None if the write has none there."""
-    is_named = bool(candidate.entries)
     obstacle = _find_obstacle(listing, is_same=is_same)
     entries = tuple(candidate.entries.values())
-    if isinstance(listing, OwnListing) and listing.is_streamed:
-        return WrittenPart(name, incomplete=STREAMED)
+    if isinstance(listing, OwnListing):
+        if candidate.is_scanned and not is_same and not listing.files:
+            return None  # a directory that is no partition, or that another write has changed
+        if listing.is_streamed:
+            return WrittenPart(name, incomplete=STREAMED)
     if not is_complete(
         is_covered=obstacle is not None,
-        is_named=is_named,
+        is_named=bool(entries),
         is_added=candidate.is_added,
         is_full_acid=is_full_acid,
     ):
-        return WrittenPart(name, incomplete=obstacle)
-    unnamed = listing.files if isinstance(listing, OwnListing) and obstacle is None else ()
-    return WrittenPart(name, entries, unnamed=unnamed) if entries or unnamed else None
+        return WrittenPart(name, incomplete=obstacle, is_scanned=candidate.is_scanned)
+    if isinstance(listing, OwnListing) and obstacle is None:
+        entries += _to_entries(listing.files, candidate.entries)
+    return WrittenPart(name, entries, is_scanned=candidate.is_scanned) if entries else None
+
+
+def _to_entries(files: Sequence[OwnFile], known: Container[str]) -> tuple[str, ...]:
+    """Return the entries of files that INSERT events do not name."""
+    return tuple(
+        f"{each.uri}#{each.checksum or ''}#{each.cm_root or ''}#{to_target_subdir(each.subdir)}"
+        for each in (own.file for own in files)
+        if str(parse_location(each.uri)) not in known
+    )
 
 
 def _find_obstacle(listing: OwnListing | str, *, is_same: bool) -> str | None:
@@ -196,17 +257,8 @@ def _must_ask(candidate: Candidate, listing: OwnListing | str) -> bool:
 
 
 def _is_same(candidate: Candidate, partition: Partition | None) -> bool:
-    if partition is None or partition.sd.location != candidate.location:
+    if partition is None or partition.sd.location is None:
+        return False
+    if parse_location(partition.sd.location) != parse_location(candidate.location):
         return False
     return candidate.created_s is None or partition.createTime == candidate.created_s
-
-
-def add_unnamed(part: WrittenPart, files: Sequence[OwnFile]) -> WrittenPart:
-    """Return the part with entries for files that no event names, perhaps with checksums by now."""
-    known = {str(parse_location(entry.partition("#")[0])) for entry in part.entries}
-    entries = (
-        f"{each.uri}#{each.checksum or ''}#{each.cm_root or ''}#{to_target_subdir(each.subdir)}"
-        for each in (own.file for own in files)
-        if str(parse_location(each.uri)) not in known
-    )
-    return replace(part, entries=(*part.entries, *entries), unnamed=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,13 @@ from tests.builders.kafka.fake_topics import relay_settings
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from handlers.files.filesystems import FileSystems
 
 
-ROWS = b"rows"
+ROWS = b"rows, and the end of an ORC file: ORC\x1a"
 
 
 class SilentLog(ListedLog):
@@ -45,7 +47,7 @@ class ListedSource:
         self.root = root
         self.log = SilentLog()
         self.files: FileSystems = open_file_systems()
-        self.sample = "5a105e8b9d40e1329780d62ea2265d8a"
+        self.sample = hashlib.md5(ROWS, usedforsecurity=False).hexdigest()
         self.txn_id = 0
 
     def create(self, name: str, *, keys: bool = False, insert_only: bool = False) -> Table:
@@ -163,8 +165,10 @@ class ListedSource:
     def _table(self, table: str) -> str:
         return tjson.encode(self.log.tables["sales", table])
 
-    def outbox(self, **settings: Any) -> Outbox:
-        unlogged = UnloggedPartitions(["sales"], self.files, AllowedRoots.of([f"file:{self.root}"]))
+    def outbox(self, *, scan_tables: Sequence[str] = (), **settings: Any) -> Outbox:
+        unlogged = UnloggedPartitions(
+            ["sales"], self.files, AllowedRoots.of([f"file:{self.root}"]), scan_tables=scan_tables
+        )
         return Outbox(self.log.connect, relay_settings(**settings), hard_bytes_max=1 << 20, unlogged=unlogged)
 
     def relay(self, box: Outbox | None = None, after: int = 0) -> list[FilesWritten | TxnCommitted]:

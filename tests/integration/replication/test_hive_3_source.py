@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
-streamed = pytest.mark.xfail(strict=True, reason="partitions that no event names are not found yet")
 
 
 @pytest.fixture
@@ -140,7 +139,6 @@ def test_writes_that_a_compaction_has_replaced_before_they_are_relayed_come_from
     old.assert_equal(old.replay(), target_sql, "t")
 
 
-@streamed
 def test_streams_into_an_existing_partition_are_replicated_although_no_event_names_it(
     old: Hive3Source, target_sql: Session
 ) -> None:

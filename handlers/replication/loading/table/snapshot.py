@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.source_changes import (
@@ -30,8 +31,13 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from handlers.replication.loading.table.tools import LoadProgress, LoadTools
     from handlers.structs.objects import Table
+
+
+_STREAMED: Final = re.compile(r"delta_\d{1,19}_\d{1,19}", re.ASCII)
 
 
 # N818: an outcome that the load handles, never raised out of this package
@@ -108,9 +114,22 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
         if valid is None:
             return directory.read_files(directory.names)
         files = _read_selected(snapshot, directory, tools)
+        _require_finished(files)
         return [each for each in files if not is_hidden_original(each.file.subdir, valid)]
     except NotFound as error:
         raise SnapshotLost(f"a directory vanished: {error.context.get('path')}") from error
+
+
+def _require_finished(files: Iterable[ListedFile]) -> None:
+    """Raise SnapshotLost if a stream has not written the file of a committed transaction yet.
+
+    Its file stays empty until it begins the next transaction (reference: hive-3.1-source.md §1). Streamed
+    deltas have no statement's number; other statements leave no empty file in a full-ACID table.
+    """
+    for each in files:
+        directory, _, name = f"{each.file.subdir}/{each.file.uri.rpartition('/')[2]}".partition("/")
+        if each.size_bytes == 0 and name.startswith("bucket_") and _STREAMED.fullmatch(directory):
+            raise SnapshotLost(f"a stream has not finished {directory}/{name}")
 
 
 def _read_selected(

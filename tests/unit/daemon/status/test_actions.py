@@ -21,8 +21,15 @@ from daemon.replica.verification.status import VERIFICATION, DifferingTable, Sam
 from daemon.retention.measurement import Reader
 from daemon.retention.status import RETENTION, describe
 from daemon.service.capabilities import all_sections
-from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
-from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView
+from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, SCAN, list_actions
+from daemon.status.model import (
+    DaemonStatus,
+    FailedLoop,
+    FailingLoad,
+    OperatorAction,
+    ProjectionView,
+    SourceStatus,
+)
 from daemon.status.text import status_text
 from handlers.failures import TableFailure
 from state.errors import Inconsistent, TidelineError
@@ -68,6 +75,7 @@ EVERYTHING = status(
     view("replication:d", "backing-off", code="too-many-failures", problem="several"),
     view("catalog:lake", failing=(FailingLoad("shop.big", 3, "slow"),), repair="rebuild {table}"),
     view("catalog:pond", failing=(FailingLoad("shop.big", 2, "slow"),), undecodable=2),
+    sources=(SourceStatus("lake", scanned=("shop.clicks",)),),
     stuck=("relay:sea",),
     failed_loops=(
         failed("replication:b", "gap"),
@@ -149,6 +157,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         ("failed-compaction", "replication:a"): "tideline compact a 'two words'",
         ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
         ("failed-loop", "serve:lake"): REMOVE_CAUSE,
+        ("unnamed-writes", "lake shop.clicks"): SCAN,
     }
     assert {kind for kind, _ in commands} == set(KINDS)
 

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.sources.listing.listed_writes import ATTEMPTS_MIN, MISSED, NOT_REPLICATED, ListedWrites
-from daemon.sources.listing.one_write import RENAMED, STREAMED
+from daemon.sources.listing import listed_writes
+from daemon.sources.listing.listed_writes import ATTEMPTS_MIN, MISSED, NOT_REPLICATED, UNNAMED, ListedWrites
+from daemon.sources.listing.one_write import (
+    RENAMED,
+    STREAMED,
+    UNFINISHED,
+    UNFINISHED_S,
+    ListingTools,
+    PreparedWrite,
+    list_partitions,
+)
 from handlers.events import FilesWritten, TxnCommitted
+from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
+from handlers.files.systems.local import LocalFiles
 from state.errors import FilesUnavailable, ServerFault
+from state.transactions.open_candidates import Candidate, CandidateWrite
 from tests.builders.kafka.listed_source import ListedSource, delta
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from handlers.files.filesystems import Entry
+    from handlers.files.paths import Location
 
 
 @pytest.fixture
@@ -64,6 +81,139 @@ def test_files_that_no_event_names_are_listed(source: ListedSource) -> None:
     (write,) = writes_of(source.relay()).values()
     assert write.partition_name == "dt=a"
     assert [file.subdir for file in write.files] == [delta(1)]
+
+
+def test_listed_files_get_checksums_as_soon_as_an_event_has_shown_their_form(source: ListedSource) -> None:
+    """The change manager names files by them."""
+    source.create("t")
+    source.create("u", insert_only=True)
+    txn = source.begin(("t", 1), ("u", 1))
+    source.write("t", 1)
+    source.lay("u", delta(1), "000000_0")
+    source.commit(txn)
+    (file,) = writes_of(source.relay())["u"].files
+    assert (file.checksum, file.cm_root) == (source.sample, f"file:{source.root}/cm")
+
+
+class CountingFiles(LocalFiles):
+    """Local files that count listings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listings = 0
+
+    def list(self, location: Location) -> Sequence[Entry]:
+        self.listings += 1
+        return super().list(location)
+
+
+@pytest.mark.parametrize("directory", [delta(1), "base_0000001"])
+@pytest.mark.parametrize(("named", "listings"), [(True, 1), (False, 2)])
+@pytest.mark.parametrize("keys", [False, True])
+def test_a_commit_into_one_partition_costs_at_most_two_listings(
+    source: ListedSource, directory: str, named: bool, listings: int, keys: bool
+) -> None:
+    """Hive 4 needs none."""
+    files = CountingFiles()
+    source.files = FileSystems({"file": lambda _authority, _options: files})
+    source.create("t", keys=keys)
+    if keys:
+        source.add_partition("t", "a")
+    txn = source.begin(("t", 1))
+    uri = source.lay("t/dt=a" if keys else "t", directory)
+    if named:
+        source.insert("t", uri, day="a" if keys else None)
+    if keys:
+        source.alter_partition("t", "a")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert len(write.files) == 1
+    assert files.listings == listings
+
+
+def test_streams_are_found_by_the_times_of_directories(source: ListedSource) -> None:
+    """They name new partitions only."""
+    source.create("s", keys=True)
+    for day in ("old", "other", "gone"):
+        source.add_partition("s", day)
+    del source.log.partitions["dt=gone"]
+    os.utime(source.root / "s/dt=other", (1, 1))
+    txn = source.begin(("s", 1))
+    source.add_partition("s", "new")
+    for day in ("old", "new"):
+        source.lay(f"s/dt={day}", "delta_0000001_0000001")
+    source.commit(txn)
+    box = source.outbox()
+    assert set(writes_of(source.relay(box))) == {"dt=old", "dt=new"}
+
+
+def test_a_table_with_writes_that_no_event_names_is_scanned_from_then_on(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    for day in ("a", "b"):
+        source.add_partition("s", day)
+    for write_id, day in ((1, "a"), (2, "b")):
+        txn = source.begin(("s", write_id))
+        source.lay(f"s/dt={day}", delta(write_id))
+        if write_id == 2:
+            source.alter_partition("s", "a")
+        source.commit(txn)
+    box = source.outbox()
+    writes = [event for event in source.relay(box) if isinstance(event, FilesWritten)]
+    assert [(each.partition_name, each.write_id) for each in writes] == [("dt=a", 1), ("dt=b", 2)]
+
+
+def test_tables_of_the_setting_are_scanned_although_events_name_partitions(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    for day in ("a", "b"):
+        source.add_partition("s", day)
+    txn = source.begin(("s", 1))
+    for day in ("a", "b"):
+        source.lay(f"s/dt={day}", delta(1))
+    source.alter_partition("s", "a")
+    source.commit(txn)
+    assert set(writes_of(source.relay(source.outbox(scan_tables=["sales.s"])))) == {"dt=a", "dt=b"}
+    assert set(writes_of(source.relay())) == {"dt=a"}
+
+
+def test_a_sample_of_other_commits_is_checked(source: ListedSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed_writes, "SAMPLE_EVERY", 1)
+    source.create("s", keys=True)
+    source.add_partition("s", "a")
+    source.add_partition("s", "b")
+    txn = source.begin(("s", 1))
+    source.lay("s/dt=b", delta(1))
+    source.alter_partition("s", "a")
+    source.commit(txn)
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete == UNNAMED, "earlier commits were not checked"
+
+
+@pytest.mark.parametrize("content", [b"", b"not the end"])
+def test_a_file_that_a_stream_has_not_finished_is_looked_at_again_and_then_reported(
+    source: ListedSource, content: bytes
+) -> None:
+    table = source.create("t")
+    source.lay("t", "delta_0000001_0000001", content=content)
+    write = CandidateWrite("sales.t", 1, 1, 1)
+    now_s, pauses = 0.0, 0
+
+    def pause(seconds: float) -> None:
+        nonlocal now_s, pauses
+        now_s, pauses = now_s + seconds, pauses + 1
+        if pauses == finished_after:
+            source.lay("t", "delta_0000001_0000001")
+
+    tools = ListingTools(
+        source.files, AllowedRoots.of([f"file:{source.root}"]), pause=pause, clock=lambda: now_s
+    )
+    prepared = PreparedWrite(write, table, {"": Candidate(table.sd.location or "")})
+    finished_after = 0
+    (part,) = list_partitions(source.log, prepared, [""], tools, None)
+    assert (part.entries, part.incomplete) == ((), UNFINISHED)
+    assert now_s >= UNFINISHED_S
+    finished_after = pauses + 2
+    (part,) = list_partitions(source.log, prepared, [""], tools, None)
+    assert (len(part.entries), part.incomplete) == (1, None)
 
 
 def test_a_partition_that_another_open_transaction_wrote_has_no_write_event(source: ListedSource) -> None:

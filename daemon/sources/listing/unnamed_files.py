@@ -1,0 +1,81 @@
+"""Files that no event names: whether they are complete, and their checksums.
+
+A stream leaves the file of a transaction empty, or without its end, until it begins the next one (reference:
+hive-3.1-source.md §1). Such a file must not be copied. Those of full-ACID tables are ORC, which ends in the
+word ``ORC`` and one byte.
+
+The change manager names files by their checksums. Files of up to ``READ_BYTES_MAX`` in all are therefore
+read, and get the checksum in the form that the source's INSERT events have; then replicas find them when a
+compaction has replaced them. The end of larger ones is not checked; a stream does not write them in one
+transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.copying.checksums import new_digest_like
+from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.paths import parse_location
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handlers.files.acid_writes import OwnFile
+    from handlers.files.filesystems import FileSystems
+
+
+READ_BYTES_MAX: Final = 64 * 1024 * 1024
+_END: Final = b"ORC"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The checksum of a file of an INSERT event, and the change manager's directory."""
+
+    checksum: str
+    cm_root: str
+
+
+def read_files(
+    files: Iterable[OwnFile], file_systems: FileSystems, sample: Sample | None, *, is_orc: bool
+) -> list[OwnFile] | None:
+    """Return the files with their checksums if they can be computed; None if one is not complete.
+
+    Raises NotFound if one is gone, and FilesUnavailable.
+    """
+    room = READ_BYTES_MAX
+    found: list[OwnFile] = []
+    for each in files:
+        if is_orc and each.size_bytes == 0:
+            return None
+        if each.size_bytes > room or (sample is None and not is_orc):
+            found.append(each)
+            continue
+        room -= each.size_bytes
+        end, checksum = _read(each, file_systems, sample)
+        if is_orc and end[-4:-1] != _END:
+            return None
+        if sample is not None and checksum is not None:
+            each = replace(each, file=replace(each.file, checksum=checksum, cm_root=sample.cm_root))  # noqa: PLW2901
+        found.append(each)
+    return found
+
+
+def _read(own: OwnFile, file_systems: FileSystems, sample: Sample | None) -> tuple[bytes, str | None]:
+    """Return the last bytes of a file, and its checksum."""
+    location = parse_location(own.file.uri)
+    files = file_systems.of(location)
+    digest = None if sample is None else new_digest_like(location, sample.checksum)
+    if digest is not None and files.is_encrypted(location):  # HDFS has a checksum of the stored bytes only
+        digest = None
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    end = b""
+    with files.open(location) as reader:
+        while count := reader.readinto(buffer):
+            end = (end + bytes(buffer[max(0, count - 4) : count]))[-4:]
+            if digest is not None:
+                digest.update(buffer[:count])
+    return end, None if digest is None else digest.hexdigest()
