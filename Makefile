@@ -88,6 +88,10 @@ test-all: stack ## Run all tests, including crash tests, container tests, and th
 crash: stack ## Run crash tests: processes are killed at every persistence point
 	$(PYTEST) tests/crash
 
+.PHONY: hive-3-histories
+hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions and kills (SEEDS=1,2,3 ROUNDS=100; two more JVMs)
+	TIDELINE_HIVE_3_SEEDS=$(or $(SEEDS),1,2,3) TIDELINE_HIVE_3_ROUNDS=$(or $(ROUNDS),100) $(PYTEST) tests/integration/replication/test_hive_3_histories.py
+
 .PHONY: fuzz
 fuzz: venv ## Fuzz partition filters and keys for ten minutes, guided by coverage (FUZZ_S=seconds)
 	@mkdir -p build/fuzz/corpus

@@ -60,10 +60,14 @@ class Writer:
         metastore = self._metastore
         (txn,) = metastore.open_txns()
         write_id = metastore.allocate_write_ids(self._db, TABLE, [txn])[txn]
-        metastore.add_write_notification(txn, write_id, self._db, TABLE, self._write_file(write_id))
+        self._log_files(txn, write_id, self._write_file(write_id))
         asked_s = time.monotonic()
         metastore.commit_txn(txn)
         return Commit(self._db, write_id, asked_s, time.monotonic())
+
+    def _log_files(self, txn: int, write_id: int, written: InsertEventRequestData) -> None:
+        """Report the file to the metastore."""
+        self._metastore.add_write_notification(txn, write_id, self._db, TABLE, written)
 
     def _write_file(self, write_id: int) -> InsertEventRequestData:
         """Write the file and return its description for the metastore."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bench.replication import bootstrap, drain, incremental, memory
+from bench.replication import bootstrap, drain, from_hive_3, incremental, memory
 from bench.report import main
 
 
 PARTS = {
     "drain": drain.cases,
+    "drain_from_3_1": from_hive_3.cases,
     "incremental": incremental.cases,
     "lag": incremental.lag_cases,
     "bootstrap_tables": bootstrap.table_cases,

@@ -212,8 +212,8 @@ def _logged_writes(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
             None,
             f"{found.unnamed} of the {found.commits} newest commits logged no event of their table, among "
             f"them {', '.join(found.unnamed_tables)}",
-            "the writer is the streaming API, HCatalog or another engine, or wrote no rows; see 'From Hive 3 "
-            "to Hive 4' in the documentation",
+            "the writer is the streaming API, HCatalog or another engine, or wrote no rows; add partitioned "
+            "tables of such writers to relay.scan_tables; see 'From Hive 3 to Hive 4' in the documentation",
             warning=True,
         )
 

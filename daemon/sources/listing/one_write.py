@@ -185,7 +185,7 @@ def _decide(
     entries = tuple(candidate.entries.values())
     if isinstance(listing, OwnListing):
         if candidate.is_scanned and not is_same and not listing.files:
-            return None  # a directory that is no partition, or that another write has changed
+            return None  # not a partition, or changed by another write
         if listing.is_streamed:
             return WrittenPart(name, incomplete=STREAMED)
     if not is_complete(

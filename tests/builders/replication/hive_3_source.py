@@ -14,6 +14,7 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.target.objects import is_insert_only
+from state.event_log.positions import Position
 from tests.builders.components.hive_3 import read_row_ids, read_rows
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dev.stack.hive.sql_session import Session
     from handlers.decoding.records.record_writer import Record
     from handlers.events import Event
+    from state.store import Store
 
 
 ACID: Final = "stored as orc tblproperties ('transactional'='true')"
@@ -86,18 +88,25 @@ class Hive3Source:
         live.follow()
         return live.replica
 
-    def open_replica(self) -> RelayedReplica:
-        """Return a replica that has applied nothing yet."""
-        return RelayedReplica(self, self._replica(start=self.start))
+    def open_replica(self, *, store: Store | None = None, again: bool = False) -> RelayedReplica:
+        """Return a replica that has applied nothing yet,
+        or one that continues with the ``store`` of one that was killed.
+        """
+        return RelayedReplica(self, self._replica(start=False if again else self.start, store=store))
 
-    def events(self, after: int, *, upto: int | None = None) -> list[Event]:
+    def events(self, after: int, upto: int) -> list[Event]:
         """Return events that were relayed."""
         events = (decode(record.value, record.headers) for record in self.records)
-        return [each for each in events if after < each.event_id and (upto is None or each.event_id <= upto)]
+        return [each for each in events if after < each.event_id <= upto]
 
-    def _replica(self, *, start: bool | int) -> Replica:
+    def _replica(self, *, start: bool | int, store: Store | None = None) -> Replica:
         return build_replica(
-            self.cluster.metastore.uri, self.target.metastore, db=self.db, roots=self.roots, start=start
+            self.cluster.metastore.uri,
+            self.target.metastore,
+            db=self.db,
+            roots=self.roots,
+            start=start,
+            store=store,
         )
 
     def _outbox(self) -> Outbox:
@@ -131,17 +140,20 @@ class RelayedReplica:
 
     source: Hive3Source
     replica: Replica
-    applied: int = 0
-    """Records that were applied."""
+    position: Position = field(init=False)
+    """What was applied."""
 
     def __post_init__(self) -> None:
-        self.replica.projection.open()
+        self.position = self.replica.projection.open()
 
     def follow(self) -> None:
         """Apply the records that were relayed since."""
-        records = self.source.records[self.applied :]
-        self.applied = len(self.source.records)
-        self.replica.projection.apply([decode(record.value, record.headers) for record in records])
+        events = [decode(record.value, record.headers) for record in self.source.records]
+        begin = (self.position.event_id, self.position.part)
+        events = [each for each in events if (each.event_id, each.part) > begin]
+        if events:
+            self.position = Position(events[-1].event_id)
+        self.replica.projection.apply(events)
         self.replica.projection.settle()
 
 

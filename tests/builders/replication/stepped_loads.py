@@ -14,6 +14,7 @@ from tests.builders.daemon.loops import eventually
 
 
 if TYPE_CHECKING:
+    from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.tables.table_loads import LoadedTable, TableLoad
     from tests.builders.replication.replica import Replica
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 class SteppedLoads:
     """The loads of a replica, which end only when the test allows it."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, read: ReadEvents | None = None) -> None:
+        """``read`` returns the events that tables apply after their load, by default those of the log."""
         self._replica = replica
+        self._read = read or (lambda after, upto: replica.events(after, upto=upto))
         self._may_end = threading.Event()
         context = replica.context
 
@@ -40,7 +43,7 @@ class SteppedLoads:
         """Work as between two batches; return whether no table waits any more."""
         loads = self._replica.projection.loads
         self.thread.step(loads)
-        loads.catch_up(lambda after, upto: self._replica.events(after, upto=upto))
+        loads.catch_up(self._read)
         return not self._replica.context.tables.loads.waiting()
 
     def finish(self) -> None:

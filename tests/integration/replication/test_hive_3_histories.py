@@ -1,0 +1,180 @@
+"""Random histories of three writers on a Hive 3.1 with compactions, relayed and replayed at random times, and
+replicas that are killed: in the end every table equals its source, and no aborted row was visible before.
+
+``TIDELINE_HIVE_3_ROUNDS`` sets the length; ``make hive-3-histories`` runs long ones.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from dev.stack.errors import SqlFailed
+from handlers.replication.batch import batch_replay
+from handlers.replication.transactions import transaction_replay
+from handlers.structs.transactions import CompactionType
+from state.errors import TidelineError
+from state.store.memory import MemoryStore
+from tests.builders.components.hive_3 import compact, read_rows
+from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, Hive3Source, open_hive_3_source
+from tests.builders.replication.small_workload import roll_back
+from tests.builders.replication.stepped_loads import SteppedLoads
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.cluster import HiveCluster
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.sql_session import Session
+    from tests.builders.replication.hive_3_source import RelayedReplica
+
+
+pytestmark = [pytest.mark.old_hive, pytest.mark.long]
+
+ROUNDS: Final = int(os.environ.get("TIDELINE_HIVE_3_ROUNDS", "12"))
+SEEDS: Final = [int(seed) for seed in os.environ.get("TIDELINE_HIVE_3_SEEDS", "1").split(",")]
+WRITERS: Final = 3
+TABLES: Final = {
+    "t": f"(k int, v string) {ACID}",
+    "p": f"(k int, v string) partitioned by (dt string) {ACID}",
+    "b": f"(k int, v string) clustered by (k) into 2 buckets {ACID}",
+    "lines": f"(k int, v string) {INSERT_ONLY}",
+    "parts": f"(k int, v string) partitioned by (dt string) {INSERT_ONLY}",
+}
+STATEMENTS: Final = (
+    "insert into {db}.t values ({n}, 'a'), ({m}, 'b')",
+    "insert into {db}.b values ({n}, 'a'), ({m}, 'b')",
+    "insert into {db}.lines values ({n}, 'a')",
+    "insert into {db}.p partition (dt = 'd{d}') values ({n}, 'a')",
+    "insert into {db}.parts partition (dt = 'd{d}') values ({n}, 'a')",
+    "insert into {db}.p partition (dt) select k, v, concat('d', k % 4) from {db}.t",
+    "insert into {db}.parts partition (dt) select k, v, concat('d', k % 4) from {db}.b",
+    "update {db}.t set v = 'u{n}' where k % 3 = {d} % 3",
+    "delete from {db}.b where k = {n}",
+    "update {db}.p set v = 'u{n}' where k % 2 = 0",
+    "delete from {db}.p where dt = 'd{d}' and k = {n}",
+    "insert overwrite table {db}.lines select k, v from {db}.t",
+    "insert overwrite table {db}.p partition (dt = 'd{d}') select k, v from {db}.t",
+    "merge into {db}.t x using {db}.b y on x.k = y.k when matched then update set v = 'm'",
+    "from {db}.t insert into {db}.b select k, v insert into {db}.p partition (dt = 'd{d}') select k, v",
+    "truncate table {db}.p partition (dt = 'd{d}')",
+    "alter table {db}.p drop partition (dt = 'd{d}')",
+)
+ABORTED: Final = (
+    "insert into {db}.t values (666, 'never')",
+    "insert into {db}.p partition (dt = 'd{d}') values (666, 'never')",
+    "insert into {db}.lines values (666, 'never')",
+)
+
+
+@pytest.fixture
+def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterator[Hive3Source]:
+    with open_hive_3_source(hive_3, target, database) as source:
+        yield source
+
+
+class Killed(BaseException):
+    """A replica was killed at a failpoint."""
+
+
+@dataclass
+class History:
+    """A source that is being written, and the replica that follows it."""
+
+    old: Hive3Source
+    target_sql: Session
+    random: random.Random
+    sessions: list[Session]
+    monkeypatch: pytest.MonkeyPatch
+    live: RelayedReplica = field(init=False)
+    passes: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore()
+        self.live = self.old.open_replica(store=self.store)
+        for module in (transaction_replay, batch_replay):
+            if hasattr(module, "failpoint"):
+                self.monkeypatch.setattr(module, "failpoint", self._pass)
+
+    def _pass(self, name: str) -> None:
+        self.passes -= 1
+        if self.passes == 0:
+            raise Killed(name)
+
+    def write(self) -> None:
+        """Run one to three statements at the same time, or a compaction; conflicts abort some."""
+        chance = self.random.random()
+        if chance < 0.15:
+            self._compact()
+        elif chance < 0.25:
+            roll_back(self.old.sql, self._fill(self.random.choice(ABORTED)))
+        else:
+            chosen = [self._fill(self.random.choice(STATEMENTS)) for _ in range(self.random.randint(1, 3))]
+            with ThreadPoolExecutor(WRITERS) as pool:
+                list(pool.map(self._run, self.sessions, chosen))
+
+    @staticmethod
+    def _run(session: Session, statement: str) -> None:
+        with suppress(SqlFailed):  # conflicts of two updates, and partitions that do not exist
+            session.run(statement)
+
+    def _fill(self, statement: str) -> str:
+        numbers = {name: self.random.randint(1, 30) for name in ("n", "m")}
+        return statement.format(db=self.old.db, d=self.random.randint(0, 3), **numbers)
+
+    def _compact(self) -> None:
+        kind = self.random.choice([CompactionType.MAJOR, CompactionType.MINOR])
+        table = self.random.choice(["t", "b", "p"])
+        name = f"dt=d{self.random.randint(0, 3)}" if table == "p" else None
+        with suppress(TidelineError):  # the partition does not exist
+            compact(self.old.metastore, self.old.db, table, kind, partition_name=name)
+
+    def follow(self) -> None:
+        """Replay what was relayed; sometimes the replica is killed and starts again."""
+        self.passes = self.random.randint(1, 40) if self.random.random() < 0.4 else 0
+        try:
+            self.live.follow()
+        except Killed:
+            self.passes = 0
+            self.live = self.old.open_replica(store=self.store, again=True)
+            self.live.follow()
+        self.passes = 0
+        if self.random.random() < 0.5:
+            self.load()
+        for table in ("t", "p", "lines"):
+            if not self.live.replica.context.tables.loads.is_waiting(table):
+                name = f"{self.live.replica.policy.target_db}.{table}"
+                assert "666" not in {row[0] for row in read_rows(self.target_sql, name)}
+
+    def load(self) -> None:
+        """Load the tables that wait."""
+        SteppedLoads(self.live.replica, self.old.events).finish()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_history_equals_its_source_in_the_end(
+    old: Hive3Source, target_sql: Session, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    with ExitStack() as closing_all:
+        sessions = [closing_all.enter_context(old.cluster.sql()) for _ in range(WRITERS)]
+        old.run(*(f"create table {{db}}.{name} {columns}" for name, columns in TABLES.items()))
+        chance = random.Random(seed)  # noqa: S311 - a repeatable history
+        history = History(old, target_sql, chance, sessions, monkeypatch)
+        history.write()
+        for _ in range(ROUNDS):
+            history.write()
+            if history.random.random() < 0.6:
+                old.relay()
+            if history.random.random() < 0.4 and old.records:
+                history.follow()
+        old.relay()
+        history.follow()
+        history.load()
+        old.assert_equal(history.live.replica, target_sql, *TABLES)
