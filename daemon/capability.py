@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
     from daemon.consumer.metrics import ProjectionMetrics
+    from daemon.http.actions import Audit
     from daemon.process.supervisor import Job
     from daemon.sources.connections import CallMetrics
     from daemon.status.model import DaemonStatus, StatusSection
@@ -42,6 +43,12 @@ class Nudges:
     def of(self, source: str) -> threading.Event:
         """Return the event that is set if the relay of this source should read at once."""
         return self._events.setdefault(source, threading.Event())
+
+
+def _new_audit() -> Audit:
+    from daemon.http.actions import Audit
+
+    return Audit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,9 @@ class Runtime:
     (``Parts.later_projections``)."""
     nudges: Nudges = field(default_factory=Nudges)
     """Make the relay of a source read at once."""
+
+    audit: Audit = field(default_factory=_new_audit)
+    """The record of the actions that are done over HTTP."""
 
     def newest_event_id(self, source: str) -> int | None:
         """Return the newest event id of a source; None while the source cannot be read."""

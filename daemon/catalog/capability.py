@@ -86,4 +86,6 @@ def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogP
     if not views:
         return ()
     answers = branch.answers(views, runtime.newest_event_id)
-    return query_routes(branch.queries(), answers, reads_store=branch.reads_store)
+    return query_routes(
+        branch.queries(), answers, reads_store=branch.reads_store, tag=branch.name.capitalize()
+    )

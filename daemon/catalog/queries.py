@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daemon.http.endpoints import Parameters
+    from daemon.http.operations import Operation
 
 
 Answer = dict[str, Any]
@@ -41,6 +42,8 @@ class Parameter:
     """Returns "" where the parameter is left out."""
     is_long: bool = False
     """Whether the text may be longer than a name."""
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    """What the API's description says of its type."""
 
     @staticmethod
     def of(declared_field: Field[Any]) -> Parameter:
@@ -69,7 +72,12 @@ def flag() -> Any:
             raise ValueError("must be true or false")
         return value.lower() == "true"
 
-    return parameter(default=False, parse=parse, format=lambda value: "true" if value else "")
+    return parameter(
+        default=False,
+        parse=parse,
+        format=lambda value: "true" if value else "",
+        schema={"type": "boolean", "default": False},
+    )
 
 
 def number(maximum: int, default: int | None = None, **declared: Any) -> Any:
@@ -80,7 +88,13 @@ def number(maximum: int, default: int | None = None, **declared: Any) -> Any:
             raise ValueError(f"must be a number from 0 to {maximum}")
         return int(value)
 
-    return parameter(default, parse=parse, format=lambda value: str(value) if value >= 0 else "", **declared)
+    return parameter(
+        default,
+        parse=parse,
+        format=lambda value: str(value) if value >= 0 else "",
+        schema={"type": "integer", "minimum": 0, "maximum": maximum},
+        **declared,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +102,10 @@ class Query:
     """A query; subclasses are frozen, and those whose path has ``{name}`` have a field ``name``."""
 
     path: ClassVar[str]
+    form: ClassVar[Any]
+    """The form of the answer."""
     source: str | None = None
-    """None where only one source has what is queried."""
+    """Name of the source. It may be left out where only one source has what is queried."""
 
     @classmethod
     def parameters(cls) -> dict[str, tuple[Field[Any], Parameter]]:
@@ -125,7 +141,9 @@ class TableList(Query):
     """The tables whose names start with ``prefix``, and how current each source is."""
 
     prefix: str = parameter("", parse=str.lower)
+    """How the names of the listed tables begin."""
     limit: int = number(TABLES_MAX, TABLES_MAX)
+    """The most tables to return."""
 
 
 Q_contra = TypeVar("Q_contra", bound=Query, contravariant=True)
@@ -141,17 +159,18 @@ class Answers(Protocol[Q_contra]):
 Q = TypeVar("Q", bound=Query)
 
 
-def query_routes(queries: Iterable[type[Q]], answers: Answers[Q], *, reads_store: bool) -> list[Route]:
+def query_routes(
+    queries: Iterable[type[Q]], answers: Answers[Q], *, reads_store: bool, tag: str = "Catalog"
+) -> list[Route]:
     """Return a route for each query; ``reads_store`` where answering may wait for another system."""
-    return [_route(query, answers, reads_store=reads_store) for query in queries]
+    return [_route(query, answers, tag, reads_store=reads_store) for query in queries]
 
 
-def _route(query: type[Q], answers: Answers[Q], *, reads_store: bool) -> Route:
+def _route(query: type[Q], answers: Answers[Q], tag: str, *, reads_store: bool) -> Route:
     # Imported here, because the commands import the queries.
-    from starlette.routing import Route
-
     from daemon.http.answering import Lane
     from daemon.http.endpoints import build_endpoint
+    from daemon.http.operations import ApiRoute
 
     def answer(name: str, given: Parameters) -> Answer:
         return answers.answer(query.parse(name, given))
@@ -159,4 +178,28 @@ def _route(query: type[Q], answers: Answers[Q], *, reads_store: bool) -> Route:
     parameters = query.parameters()
     long = [name for name, (_, parameter) in parameters.items() if parameter.is_long]
     lane = Lane.STORE if reads_store else Lane.MEMORY
-    return Route(query.path, build_endpoint(parameters, answer, lane=lane, long=long), methods=["GET"])
+    return ApiRoute(_operation(query, tag), build_endpoint(parameters, answer, lane=lane, long=long))
+
+
+def _operation(query: type[Query], tag: str) -> Operation:
+    from pydantic import TypeAdapter
+
+    from daemon.http.operations import Operation, OperationParameter, first_sentence
+    from state.bounds import read_descriptions
+
+    texts: dict[str, str] = {}
+    for kind in reversed(query.__mro__[:-1]):
+        texts |= read_descriptions(kind)
+    return Operation(
+        path=query.path,
+        tag=tag,
+        summary=first_sentence(query),
+        answer=TypeAdapter(query.form),
+        name="Name of the table as db.table, or of the fact.",
+        parameters=tuple(
+            OperationParameter(
+                name, texts.get(declared.name, ""), written.schema, declared.default is MISSING
+            )
+            for name, (declared, written) in query.parameters().items()
+        ),
+    )

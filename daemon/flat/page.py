@@ -15,10 +15,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from pydantic import TypeAdapter
 from starlette.routing import Route
 
-from daemon.http.endpoints import HTML, Made, build_endpoint, made_response, may_operate, status_of
+from daemon.flat.forms import FlatList, FlatTable
+from daemon.http.endpoints import HTML, Made, build_endpoint, made_response, may_operate
 from daemon.http.markup import bar, page, percent_text, table, text
+from daemon.http.operations import ApiRoute, Operation
+from daemon.http.problems import status_of
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import TidelineError
 
@@ -249,16 +253,25 @@ def flat_routes(answers: FlatAnswers) -> list[Route]:
     def tables(_name: str) -> Row:
         return answers.list_tables()
 
-    def route(path: str, answer: Callable[[str], Row]) -> Route:
+    def route(path: str, answer: Callable[[str], Row], form: type, summary: str) -> Route:
         endpoint = build_endpoint((), lambda name, _: dict(answer(name)), for_viewers=hide_users)
-        return Route(path, endpoint, methods=["GET"])
+        name = "Name of the flat table in the configuration, or as db.table."
+        operation = Operation(
+            path=path, tag="Flat tables", summary=summary, answer=TypeAdapter(form), name=name
+        )
+        return ApiRoute(operation, endpoint)
 
     def page(path: str, answer: Callable[[str], Row], written: Callable[[Row], str]) -> Route:
         return Route(path, _page(answer, written), methods=["GET"])
 
     return [
-        route(PATH, tables),
-        route(f"{PATH}/{{name}}", answers.show_table),
+        route(PATH, tables, FlatList, "The flat tables, with the states of their drivers."),
+        route(
+            f"{PATH}/{{name}}",
+            answers.show_table,
+            FlatTable,
+            "One flat table: columns, keys without a column, and the history.",
+        ),
         page(PAGE, tables, flats_page),
         page(f"{PAGE}/{{name}}", answers.show_table, flat_page),
     ]
@@ -272,9 +285,9 @@ def _page(
             try:
                 found = answer(request.path_params.get("name", "").lower())
             except TidelineError as error:
-                return error_page(error).encode(), HTML, status_of(error)
+                return Made(error_page(error).encode(), HTML, status_of(error))
             shown = found if may_operate(request) else hide_users(found)
-            return written(shown).encode(), HTML, 200
+            return Made(written(shown).encode(), HTML)
 
         return await made_response(request, make)
 

@@ -92,7 +92,7 @@ class Gate:
             self._refused(error.code)
             await problem_response(error)(scope, receive, send)
             return
-        scope.setdefault("state", {})["client"] = client
+        scope.setdefault("state", {}).update(client=client, refused=self._refused)
         await self._app(scope, receive, send)
 
 

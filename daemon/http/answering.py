@@ -43,6 +43,8 @@ class Lane(Enum):
     """Answers that are computed from memory."""
     STORE = "store"
     """Answers that read a store or a database, and so may wait for another system."""
+    ACTION = "action"
+    """Actions, which wait for the loops that they concern."""
 
 
 class Answering:
@@ -55,6 +57,7 @@ class Answering:
             Lane.STATUS: 1,
             Lane.MEMORY: limits.memory_workers,
             Lane.STORE: limits.store_workers,
+            Lane.ACTION: limits.action_workers,
         }
         self._lanes = {
             lane: _Workers(number, limits.waiting, f"{name}-{lane.value}") for lane, number in workers.items()

@@ -1,22 +1,23 @@
 """HTTP endpoints for queries: parameters with limits, answers and errors as JSON.
 
-The answer to a failed query is ``{"code", "message", "hint", "context"}`` with 400, 401, 403, 404, or 503 if
-it may be repeated. Answers are made in the threads of the server (``daemon.http.answering``).
+A failed query is answered with a problem (``daemon.http.problems``). Answers are made in the threads of the
+server (``daemon.http.answering``). Each has an ETag, so that a client that has it already gets 304.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from daemon.http.answering import RETRY_AFTER_S, HeldResponse, Lane
+from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
-from daemon.process.inbox import error_to_json
-from state.errors import BadInput, Forbidden, NotFound, Refused, TidelineError, Unauthenticated
+from state.errors import BadInput, TidelineError
 
 
 if TYPE_CHECKING:
@@ -44,30 +45,46 @@ Parameters = dict[str, str]
 Answer = dict[str, Any]
 AnswerTo = Callable[[str, Parameters], Answer]
 """Answers a query about a name, with parameters."""
-Made = tuple[bytes, str, int]
-"""Content, its type, and the status of a response."""
+
+
+class Made(NamedTuple):
+    """A response before it is sent."""
+
+    content: bytes
+    content_type: str
+    code: int = 200
+    etag: str = ""
+    """Stands for the content, where a client may have it already."""
+
+
+def make_json(answer: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> Made:
+    """Return an answer; ``compared`` is the part of it whose change makes it another one."""
+    content = orjson.dumps(answer, default=str)
+    identity = content if compared is None else orjson.dumps(compared, default=str)
+    return Made(content, JSON, etag=f'W/"{hashlib.sha256(identity).hexdigest()[:32]}"')
 
 
 def probe_response(reasons: Sequence[str] = ()) -> Response:
     """Return the answer of a probe, which fails for ``reasons``."""
-    return build_response(*probe_answer(reasons))
+    made = probe_answer(reasons)
+    return build_response(made.content, made.content_type, made.code)
 
 
 def probe_answer(reasons: Sequence[str]) -> Made:
     """Return the same before it is a response."""
     content = orjson.dumps({"ok": not reasons, "reasons": list(reasons)})
-    return content, JSON, 503 if reasons else 200
+    return Made(content, JSON, 503 if reasons else 200)
 
 
 async def metrics_response(request: Request, registry: CollectorRegistry) -> Response:
     """Return the metrics in the format that the request accepts."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return await made_response(request, lambda: (encode(registry), content_type, 200), Lane.STATUS)
+    return await made_response(request, lambda: Made(encode(registry), content_type), Lane.STATUS)
 
 
 def problem_response(error: TidelineError) -> Response:
     """Return the answer to a request that fails with ``error``."""
-    response = build_response(orjson.dumps(error_to_json(error), default=str), JSON, status_of(error))
+    response = build_response(orjson.dumps(problem_of(error), default=str), PROBLEM, status_of(error))
     if response.status_code == 401:
         response.headers.append("www-authenticate", "Bearer")
         response.headers.append("www-authenticate", 'Basic realm="Tideline: the password is a token"')
@@ -85,11 +102,20 @@ async def made_response(request: Request, make: Callable[[], Made], lane: Lane =
     """Return the response that ``make`` makes in a thread of the server, within the server's budget."""
     answering: Answering = request.state.answering
     try:
-        content, content_type, code = await answering.run(make, lane)
-        release = answering.hold(len(content), lane)
+        made = await answering.run(make, lane)
+        headers = {**_HEADERS, "content-type": made.content_type}
+        if made.etag:
+            headers |= {"cache-control": "private, no-cache", "etag": made.etag}
+            if made.etag in _known_etags(request):
+                return Response(b"", 304, headers)
+        release = answering.hold(len(made.content), lane)
     except TidelineError as error:
         return problem_response(error)
-    return HeldResponse(content, code, {**_HEADERS, "content-type": content_type}, release)
+    return HeldResponse(made.content, made.code, headers, release)
+
+
+def _known_etags(request: Request) -> list[str]:
+    return [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
 
 
 def build_endpoint(
@@ -113,7 +139,7 @@ def build_endpoint(
             found = answer(request.path_params.get("name", "").lower(), parameters)
             if not may_operate(request):
                 found = for_viewers(found)
-            return orjson.dumps(found, default=str), JSON, 200
+            return make_json(found)
 
         return await made_response(request, make, lane)
 
@@ -135,17 +161,3 @@ def may_operate(request: Request) -> bool:
     """Whether the client of a request has the role *operate*. Without a gate, no client has it."""
     client = getattr(request.state, "client", None)
     return client is not None and client.role >= Role.OPERATE
-
-
-def status_of(error: TidelineError) -> int:
-    """Return the HTTP status of an error."""
-    match error:
-        case Unauthenticated():
-            return 401
-        case Forbidden():
-            return 403
-        case NotFound():
-            return 404
-        case BadInput() | Refused():
-            return 400
-    return 503

@@ -39,6 +39,8 @@ class Limits:
     """
     store_workers: int = 4
     """Answers from stores that are made at the same time; these may wait for other systems."""
+    action_workers: int = 4
+    """Actions that are done at the same time."""
     waiting: int = 32
     """Requests of each kind that wait for a worker; further ones are refused."""
     answers_bytes: int = 128 * 1024 * 1024

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 STOP_S: Final = 2.0
 SWEEP_S: Final = 0.5
+BACKLOG: Final = 1024
+"""Connections that wait to be accepted. They are accepted at once, to be refused if necessary; in a shorter
+queue, a storm of them would delay others by a second or more, until TCP repeats its first packet."""
 _ACCEPT_RETRY_S: Final = 0.5
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -64,7 +67,7 @@ class HttpServer:
     ) -> None:
         """``refused`` counts what is refused, by reason. ``name`` is that of the threads and the setting."""
         limits = limits or Limits()
-        self._socket = _bind(host, port, limits.connections, name)
+        self._socket = _bind(host, port, name)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self.answering = Answering(limits, refused, f"{name}-answer")
@@ -126,46 +129,71 @@ class _Server(uvicorn.Server):
         self._state = state
         self._refused = refused
         self._background: set[asyncio.Task[None]] = set()
+        self._handshaking: set[socket.socket] = set()
+        """Accepted sockets that no transport has taken over yet."""
+        self._is_listening = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
         del sockets
         await self.lifespan.startup()
         self._listener.setblocking(False)
-        self._spawn(self._accept())
+        self._listen()
         self._spawn(self._sweep())
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no further connections, and end the present ones."""
-        for task in self._background:
-            task.cancel()
+        self._is_listening = False
+        asyncio.get_running_loop().remove_reader(self._listener)
         await super().shutdown(sockets)
         self._connections.close()
+        for task in self._background:
+            task.cancel()
+        for accepted in self._handshaking:
+            accepted.close()
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+    def _listen(self) -> None:
+        if self._is_listening:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept some of the waiting connections.
+
+        Requests that have arrived are read before the next ones are accepted, which could displace them.
+        """
+        for _ in range(max(1, self._connections.limits.connections // 8)):
             try:
-                accepted, address = await loop.sock_accept(self._listener)
-            except OSError as error:  # no descriptor is left, or the client has left again
+                accepted, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:  # the client has left again
+                continue
+            except OSError as error:  # no descriptor is left
                 log.warning("cannot accept an HTTP connection", problem=str(error))
-                await asyncio.sleep(_ACCEPT_RETRY_S)
-                continue
-            if is_reserved(accepted.fileno()):
-                self._refused("descriptors")
-                _refuse(accepted, plain=self._tls is None)
-                continue
-            connection = self._connections.admit(address[0], partial(_abort, accepted))
-            if connection is None:
-                _refuse(accepted, plain=self._tls is None)
-                continue
-            self._spawn(self._establish(accepted, connection))
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(self._listener)
+                loop.call_later(_ACCEPT_RETRY_S, self._listen)
+                return
+            self._admit(accepted, address[0])
+
+    def _admit(self, accepted: socket.socket, address: str) -> None:
+        accepted.setblocking(False)
+        if is_reserved(accepted.fileno()):
+            self._refused("descriptors")
+            connection = None
+        else:
+            connection = self._connections.admit(address, partial(_abort, accepted))
+        if connection is None:
+            _refuse(accepted, plain=self._tls is None)
+            return
+        self._handshaking.add(accepted)
+        self._spawn(self._establish(accepted, connection))
 
     async def _establish(self, accepted: socket.socket, connection: Connection) -> None:
         ended = partial(self._connections.end, connection)
@@ -185,10 +213,11 @@ class _Server(uvicorn.Server):
             }
         try:
             await asyncio.get_running_loop().connect_accepted_socket(protocol, accepted, **options)
-        except (OSError, ConnectionError):  # the handshake failed or took too long
+        except OSError:  # the handshake failed or took too long
             self._refused("tls")
             accepted.close()
             ended()
+        self._handshaking.discard(accepted)
 
     async def _sweep(self) -> None:
         while True:
@@ -201,7 +230,6 @@ class _Server(uvicorn.Server):
 def _refuse(accepted: socket.socket, *, plain: bool) -> None:
     """Close a connection that was not admitted, with an answer where no handshake is needed for it."""
     with contextlib.suppress(OSError), accepted:
-        accepted.setblocking(False)
         if plain:
             accepted.send(_REFUSAL)
 
@@ -212,7 +240,7 @@ def _abort(accepted: socket.socket) -> None:
         accepted.shutdown(socket.SHUT_RDWR)
 
 
-def _bind(host: str, port: int, backlog: int, name: str) -> socket.socket:
+def _bind(host: str, port: int, name: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sets TCP_NODELAY: otherwise the body of an answer waits 40 ms for the
     # acknowledgement of its headers.
@@ -220,7 +248,7 @@ def _bind(host: str, port: int, backlog: int, name: str) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-        bound.listen(backlog)
+        bound.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         bound.close()
         key = "http.port" if name == "http" else f"http.{name}_port"

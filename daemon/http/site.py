@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from starlette.routing import Route
+    from starlette.routing import BaseRoute
 
     from daemon.config.settings.process import HttpConfig
     from daemon.http.metrics import HttpMetrics
@@ -40,7 +40,11 @@ class Site:
     """Both listeners. Raises ConfigError if an address, a certificate or a token file cannot be used."""
 
     def __init__(
-        self, config: HttpConfig, routes: Sequence[Route], probes: Sequence[Route], metrics: HttpMetrics
+        self,
+        config: HttpConfig,
+        routes: Sequence[BaseRoute],
+        probes: Sequence[BaseRoute],
+        metrics: HttpMetrics,
     ) -> None:
         tls = config.tls
         self._tls = None if tls is None else ServerTls(tls.certificate, tls.key, tls.client_ca)

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from daemon.catalog.queries import Query, TableList, flag, number, parameter
+from daemon.partitions.forms import (
+    ExplainedFilter,
+    FilteredPartitions,
+    IndexList,
+    PartitionCount,
+    PartitionNames,
+    PartitionsOfExpression,
+)
 from state.errors import BadInput
 
 
@@ -27,6 +35,7 @@ class ListTables(TableList):
     """The tables in the index, and those that are loaded for the first time."""
 
     path = _PATH
+    form = IndexList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +44,9 @@ class FilterQuery(Query):
 
     name: str
     filter: str = parameter("", is_long=True)
-    dialect: str = "hive4"
+    """A filter as the metastore reads it; empty: all partitions."""
+    dialect: str = parameter("hive4", schema={"type": "string", "enum": ["hive2", "hive4"]})
+    """How values are compared: as Hive 2 or Hive 4 does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,7 @@ class FilterPartitions(FilterQuery):
     """The partitions that match a filter, or their names."""
 
     path = f"{_PATH}/{{name}}"
+    form = FilteredPartitions
     limit: int | None = number(NAMES_MAX, name="max")
     """None, or a negative number: as many as an answer may have."""
     names: bool = flag()
@@ -63,6 +75,7 @@ class CountPartitions(FilterQuery):
     """How many partitions match a filter."""
 
     path = f"{_PATH}/{{name}}/count"
+    form = PartitionCount
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +83,7 @@ class ExplainFilter(FilterQuery):
     """How a filter is answered, and what that cost."""
 
     path = f"{_PATH}/{{name}}/explain"
+    form = ExplainedFilter
 
 
 def _join_values(values: Sequence[str]) -> str:
@@ -85,10 +99,12 @@ class NamesByValues(Query):
     """The names of partitions with these values in the order of the key; an empty value stands for any."""
 
     path = f"{_PATH}/{{name}}/names_ps"
+    form = PartitionNames
     name: str
     values: Sequence[str] = parameter(("",), parse=_split_values, format=_join_values, is_long=True)
     """As a parameter like a partition name: ``2024-05-01//eu``, escaped as Hive does."""
     limit: int | None = number(NAMES_MAX, name="max")
+    """The most names to return."""
 
 
 def _decode(value: str) -> bytes:
@@ -107,9 +123,12 @@ class PartitionsByExpression(Query):
     """The partitions that match an expression as Hive's clients serialize it."""
 
     path = f"{_PATH}/{{name}}/by_expr"
+    form = PartitionsOfExpression
     name: str
     expression: bytes = parameter(b"", name="expr", parse=_decode, format=_encode, is_long=True)
+    """The expression as base64 for URLs; empty: all partitions."""
     limit: int | None = number(PARTITIONS_MAX, name="max")
+    """The most partitions to return."""
 
 
 TableQuery = FilterPartitions | CountPartitions | ExplainFilter | NamesByValues | PartitionsByExpression

@@ -1,9 +1,9 @@
 """Requests from a command to the running daemon:
 files in a directory that only the daemon's user can write to.
 
-HTTP is read-only: clients that reach the port can read everything and change nothing. The file system decides
-who may change something: the directory lies in the state directory (mode 0700). A request is one JSON file
-that appears whole, by rename. The addressed loop takes it between two batches, serves it and writes the
+The file system decides who may change something: the directory lies in the state directory (mode 0700). HTTP
+writes requests for operators (``daemon.http.actions``). A request is one JSON file that appears whole, by
+rename. The addressed loop takes it between two batches, serves it and writes the
 answer beside it. A request that was being served when the daemon died is served again, so every request must
 be repeatable.
 

@@ -95,6 +95,7 @@ class Replica(Capability):
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
+        from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
@@ -123,4 +124,5 @@ class Replica(Capability):
             projections=configured,
             later_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
+            routes=() if runtime.relays_only else policy_routes(runtime.config, runtime.audit),
         )

@@ -30,7 +30,9 @@ import structlog
 
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
+from daemon.http.actions import audit_route
 from daemon.http.metrics import HttpMetrics
+from daemon.http.openapi import described
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
@@ -145,7 +147,7 @@ class _Daemon:
         )
         self._close = parts.close
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
-        routes = [*status_routes(views), *parts.routes]
+        routes = described([*status_routes(views), audit_route(runtime.audit), *parts.routes])
         self._http = Site(config.http, routes, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 

@@ -55,8 +55,12 @@ class DaemonAddress:
             return http.client.HTTPConnection(host, port, timeout=timeout_s)
         connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._context())
         if self.fingerprint is not None:
-            connection.connect()
-            self._check_fingerprint(connection)
+            try:
+                connection.connect()
+                self._check_fingerprint(connection)
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     def _parse(self) -> tuple[str, str, int]:
@@ -93,7 +97,6 @@ class DaemonAddress:
 
         assert isinstance(connection.sock, ssl.SSLSocket)
         if fingerprint_of(connection.sock.getpeercert(binary_form=True) or b"") != self.fingerprint:
-            connection.close()
             raise Transient("another server answers at the daemon's address", url=self.url)
 
 

@@ -239,6 +239,8 @@ class DaemonStatus:
 
 
 _STATUS: Final = TypeAdapter(DaemonStatus)
+STATUS_FORM: Final = _STATUS
+"""The form of the JSON, without the sections."""
 
 
 def is_present(read_s: float | None, now_s: float) -> bool:
@@ -278,6 +280,10 @@ class StatusSection(Generic[T]):
         return tuple(  # type: ignore[return-value]
             row for row in value if f"replication:{getattr(row, 'policy', '')}" not in hidden
         )
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the schema of the section, complete in itself."""
+        return self._adapter.json_schema(mode="serialization")
 
     def text(self, value: T, now_s: float) -> str:  # noqa: ARG002 - a section without text overrides nothing
         """Return a table for ``tideline status``, or an empty text."""

@@ -14,19 +14,20 @@ from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 from starlette.routing import Route
 
 from daemon.http.answering import Lane
 from daemon.http.endpoints import (
     HTML,
-    JSON,
     Made,
     made_response,
+    make_json,
     metrics_response,
     probe_answer,
     probe_response,
 )
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.status.model import STATUS_FORM
 from daemon.status.text import status_text
 
 
@@ -67,8 +68,26 @@ def status_routes(views: Views) -> list[Route]:
     return [
         Route("/", routes.page, methods=["GET"]),
         *probe_routes(views),
-        Route("/api/v1/status", routes.status, methods=["GET"]),
+        ApiRoute(_status_operation(views.sections), routes.status),
     ]
+
+
+def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
+    def finish(schema: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "allOf": [
+                schema,
+                {"type": "object", "properties": {each.key: each.json_schema() for each in sections}},
+            ]
+        }
+
+    return Operation(
+        path=f"{BASE}/status",
+        tag="Status",
+        summary="The status of the daemon: sources, projections, and what needs an operator.",
+        answer=STATUS_FORM,
+        finish=finish,
+    )
 
 
 class _Routes:
@@ -92,13 +111,14 @@ class _Routes:
 
     async def status(self, request: Request) -> Response:
         def make() -> Made:
-            return orjson.dumps(self._views.status().to_json()), JSON, 200
+            status = self._views.status().to_json()
+            return make_json(status, {**status, "time_s": None})
 
         return await made_response(request, make, Lane.STATUS)
 
     async def page(self, request: Request) -> Response:
         def make() -> Made:
-            return status_page(self._views.status(), self._views.sections).encode(), HTML, 200
+            return Made(status_page(self._views.status(), self._views.sections).encode(), HTML)
 
         return await made_response(request, make, Lane.STATUS)
 
@@ -118,7 +138,7 @@ pre { overflow-x: auto; }
 <body>
 <pre>$text</pre>
 $links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a>
-· <a href="/readyz">ready?</a></p>
+· <a href="/readyz">ready?</a> · <a href="/api">API</a></p>
 </body>
 </html>
 """)

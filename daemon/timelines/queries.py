@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.catalog.queries import Query, TableList, flag, parameter
+from daemon.timelines.forms import CoverAnswer, LatestPartitions, TableTimelines, TimelineList
 
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class ListTables(TableList):
     """The tables that have timelines."""
 
     path = _PATH
+    form = TimelineList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,7 @@ class ShowTable(Query):
     """The timelines of a table with their runs."""
 
     path = f"{_PATH}/{{name}}"
+    form = TableTimelines
     name: str
 
 
@@ -36,6 +39,7 @@ class FindLatest(Query):
     """The latest partition of each time column."""
 
     path = f"{_PATH}/{{name}}/latest"
+    form = LatestPartitions
     name: str
     column: str | None = None
     """None: all time columns."""
@@ -50,16 +54,20 @@ class CoverRange(Query):
     """The partitions that cover a range of time, and what is missing of it."""
 
     path = f"{_PATH}/{{name}}/cover"
+    form = CoverAnswer
     name: str
     start: str = parameter(name="from")
     """A partition value such as 2015-01-29-06, or an ISO 8601 timestamp; as is ``end``, which is excluded."""
     end: str = parameter(name="to")
+    """The end of the range, which is not part of it; written like the start."""
     column: str | None = None
+    """Time column; required where the table has several."""
     periods: tuple[str, ...] = parameter((), parse=_split_words, format=",".join)
     """Update periods to choose from; empty: all."""
     strict: bool = flag()
     """Whether a missing partition is an error."""
     min_count: bool = flag()
+    """Whether to use the fewest partitions, where weeks and months overlap."""
     where: str | None = None
     """``or``, ``in`` or ``between``: the form of the SQL condition; None: no condition."""
     alias: str = ""

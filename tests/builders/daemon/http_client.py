@@ -6,6 +6,7 @@ import http.client
 import json
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ from tests.builders.daemon.loops import first_that
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -47,11 +48,17 @@ class Answer:
     headers: dict[str, str]
 
 
-def asked(port: int, path: str, method: str = "GET", token: str | None = None) -> Answer:
+def asked(
+    port: int,
+    path: str,
+    method: str = "GET",
+    token: str | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Answer:
     """Send a request without the product's own client."""
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    sent = {**headers, **({} if token is None else {"Authorization": f"Bearer {token}"})}
     with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
-        connection.request(method, path, headers=headers)
+        connection.request(method, path, headers=sent)
         answer = connection.getresponse()
         received = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(answer.status, answer.read().decode(), received)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+from pydantic import TypeAdapter
 
 from daemon.flat.answers import FlatAnswers
+from daemon.flat.forms import FlatList, FlatTable
 from daemon.flat.page import flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.http.access import Access, Gate
@@ -21,6 +23,7 @@ from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import asked as asked_over_http
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
@@ -221,6 +224,13 @@ def test_a_name_that_is_no_table_is_not_found_and_not_echoed_as_markup(server: H
     assert code == 404
     checked(html)
     assert get(server, "/api/v1/flat/none")[0] == 404
+
+
+def test_the_answers_have_the_forms_that_the_api_describes(log: KeyLog, server: HttpServer) -> None:
+    check_form(TypeAdapter(FlatTable), get(server, "/api/v1/flat/events")[1])
+    told(log)
+    check_form(TypeAdapter(FlatTable), get(server, "/api/v1/flat/events")[1])
+    check_form(TypeAdapter(FlatList), get(server, "/api/v1/flat")[1])
 
 
 def test_names_of_users_are_shown_to_operators_only(log: KeyLog, server: HttpServer, tokens: Tokens) -> None:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from daemon.http import server as server_module
 from daemon.http.answering import Lane
-from daemon.http.endpoints import JSON, build_endpoint, made_response, probe_response
+from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, probe_response
 from daemon.http.limits import HEAD_BYTES_MAX, Limits, group_of
 from daemon.http.server import HttpServer
 from tests.builders.daemon.http_client import HOST, asked
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from daemon.http.endpoints import Made
 
 
 LONG_S = 1_000.0
@@ -62,15 +60,15 @@ class Questions:
         def make() -> Made:
             self.begun.release()
             assert self.released.wait(60)
-            return b"{}", JSON, 200
+            return Made(b"{}", JSON)
 
         return await made_response(request, make, Lane.MEMORY)
 
     async def _status(self, request: Request) -> Response:
-        return await made_response(request, lambda: (b"{}", JSON, 200), Lane.STATUS)
+        return await made_response(request, lambda: Made(b"{}", JSON), Lane.STATUS)
 
     async def _large(self, request: Request) -> Response:
-        return await made_response(request, lambda: (b"x" * LARGE_BYTES, JSON, 200), Lane.STORE)
+        return await made_response(request, lambda: Made(b"x" * LARGE_BYTES, JSON), Lane.STORE)
 
     async def _body(self, request: Request) -> Response:
         return PlainTextResponse(await request.body())

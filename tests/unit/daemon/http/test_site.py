@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from starlette.routing import Route
 
 from daemon.config.settings.process import HttpConfig
-from daemon.http.endpoints import JSON, made_response, may_operate
+from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.metrics import HttpMetrics
 from daemon.http.site import Site
 from daemon.http.tls import ServerTls
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from daemon.http.endpoints import Made
     from tests.builders.certificates import Certificate
 
 
@@ -45,7 +44,7 @@ async def role(request: Request) -> Response:
 
     def make() -> Made:
         client = request.state.client
-        return json.dumps([client.name, may_operate(request)]).encode(), JSON, 200
+        return Made(json.dumps([client.name, may_operate(request)]).encode(), JSON)
 
     return await made_response(request, make)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import OpenSource
@@ -33,6 +35,7 @@ from state.partitions.filters.hive_expressions import Call, ColumnReference, Con
 from state.partitions.index import check_budget
 from state.store.memory import MemoryStore
 from tests.builders.daemon.assembly import app_of, registry_of
+from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import served
 
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.http.server import HttpServer
+    from daemon.partitions.queries import PartitionQuery
     from handlers.catalog.index.partition_drift import PartitionComparison
     from state.partitions.filters.hive_expressions import Expression
 
@@ -137,6 +141,25 @@ def test_a_filter_is_answered_with_whole_partitions_and_the_event_they_reflect(
     assert (answer["partitions"][0]["dbName"], answer["partitions"][0]["tableName"]) == (DB, "a")
     assert (answer["event_id"], answer["current_event_id"]) == (7, 12), "of the snapshot"
     assert (answer["state"], answer["truncated"]) == ("following", False)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ListTables(),
+        filtered("x = 'x'"),
+        filtered(names=True),
+        CountPartitions(name=TABLE),
+        ExplainFilter(name=TABLE, filter="x = 'x'"),
+        NamesByValues(name=TABLE, values=["", "x"]),
+        PartitionsByExpression(name=TABLE, expression=b"\x01"),
+    ],
+    ids=lambda query: type(query).__name__,
+)
+def test_every_answer_has_the_form_that_the_api_describes(
+    answers: PartitionAnswers, query: PartitionQuery
+) -> None:
+    check_form(TypeAdapter(query.form), orjson.dumps(answers.answer(query)))
 
 
 def test_an_answer_says_where_it_was_cut_off(answers: PartitionAnswers) -> None:

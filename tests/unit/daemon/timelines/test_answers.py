@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import OpenSource
@@ -20,6 +22,7 @@ from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
 from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
 
@@ -93,6 +96,24 @@ def remote(server: HttpServer) -> RemoteAnswers:
 
 def cover(name: str, start: str = "2015-01-01", end: str = "2015-01-04", **changes: Any) -> CoverRange:
     return CoverRange(name=name, start=start, end=end, **changes)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ListTables(),
+        ShowTable(name=DAYS),
+        ShowTable(name=TWO, source="lake"),
+        FindLatest(name="sales"),
+        cover("sales"),
+        cover(DAYS, where="in"),
+    ],
+    ids=str,
+)
+def test_every_answer_has_the_form_that_the_api_describes(
+    answers: TimelineAnswers, query: TimelineQuery
+) -> None:
+    check_form(TypeAdapter(query.form), orjson.dumps(answers.answer(query)))
 
 
 def test_every_answer_tells_the_event_it_reflects_and_where_the_source_is(answers: TimelineAnswers) -> None:

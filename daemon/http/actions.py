@@ -1,0 +1,147 @@
+"""Operations that change something: only for the role *operate*, and all are recorded.
+
+An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
+answered when it is done. The record is in the log, and the last ones are kept for ``/api/v1/actions``;
+refused and failed ones are recorded too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from daemon.http.answering import Lane
+from daemon.http.endpoints import Made, made_response, make_json, may_operate, problem_response
+from daemon.http.limits import BODY_BYTES_MAX
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.tokens import ANONYMOUS
+from state.errors import BadInput, Forbidden, LimitExceeded, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+log = structlog.get_logger(__name__)
+KEPT: Final = 200
+"""Actions that are listed."""
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One action: who did what to which object, and how it ended."""
+
+    at_s: float
+    """Unix time at which it ended."""
+    client: str
+    action: str
+    object: str
+    code: str | None
+    """The code of the error; null if it was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionList:
+    """The last actions, the newest first."""
+
+    actions: list[Recorded]
+
+
+class Audit:
+    """The record of actions; thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: deque[Recorded] = deque(maxlen=KEPT)
+
+    def record(self, client: str, action: str, name: str, error: TidelineError | None) -> None:
+        """Record an action that has ended."""
+        recorded = Recorded(self._clock(), client, action, name, None if error is None else error.code)
+        with self._lock:
+            self._last.appendleft(recorded)
+        log.info("action", client=client, action=action, object=name, code=recorded.code)
+
+    def answer(self) -> dict[str, Any]:
+        """Return the last actions (``ActionList``)."""
+        with self._lock:
+            return {"actions": [asdict(each) for each in self._last]}
+
+
+def audit_route(audit: Audit) -> ApiRoute:
+    """Return the route that lists the last actions."""
+
+    async def endpoint(request: Request) -> Response:
+        return await made_response(request, lambda: make_json(audit.answer()), Lane.STATUS)
+
+    operation = Operation(
+        path=f"{BASE}/actions",
+        tag="Status",
+        summary="The last actions: who did what, and how it ended.",
+        answer=TypeAdapter(ActionList),
+    )
+    return ApiRoute(operation, endpoint)
+
+
+def action_route(
+    operation: Operation, body: type[B], do: Callable[[str, B], dict[str, Any]], audit: Audit
+) -> ApiRoute:
+    """Return the route of an action.
+
+    ``do`` gets the name from the path and the body, may wait, and returns the answer.
+    """
+    adapter = TypeAdapter(body)
+    action = operation.path.rpartition("/")[2]
+
+    async def endpoint(request: Request) -> Response:
+        client = getattr(request.state, "client", ANONYMOUS).name
+        name = request.path_params.get("name", "").lower()
+
+        def make() -> Made:
+            try:
+                answer = do(name, given)
+            except TidelineError as error:
+                audit.record(client, action, name, error)
+                raise
+            audit.record(client, action, name, None)
+            return make_json(answer)
+
+        try:
+            if not may_operate(request):
+                request.state.refused(Forbidden.code)
+                raise Forbidden("the role of the client may not do this", role="view", needed="operate")
+            given = _parse(adapter, await _read(request))
+        except TidelineError as error:
+            audit.record(client, action, name, error)
+            return problem_response(error)
+        return await made_response(request, make, Lane.ACTION)
+
+    return ApiRoute(operation, endpoint)
+
+
+async def _read(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise LimitExceeded("the body of the request is too long", limit_bytes=BODY_BYTES_MAX)
+    return body
+
+
+def _parse(adapter: TypeAdapter[B], body: bytes) -> B:
+    try:
+        return adapter.validate_json(body or b"{}")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadInput("the body of the request cannot be used", place=place, reason=first["msg"]) from None

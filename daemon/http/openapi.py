@@ -1,0 +1,162 @@
+"""The description of the API: the OpenAPI 3.1 document, and the same as a page that needs no internet.
+
+Both are made from the operations of the routes, so that neither can differ from what is served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
+from starlette.routing import Route
+
+from daemon.http.endpoints import HTML, Made, made_response, make_json
+from daemon.http.markup import page, table, text
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.problems import PROBLEM, Problem
+from daemon.terminal.application import version_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+
+DOCUMENT: Final = f"{BASE}/openapi.json"
+PAGE: Final = "/api"
+_REFERENCE: Final = "#/components/schemas/{model}"
+_PROBLEMS: Final = {
+    "400": "The request cannot succeed.",
+    "401": "The client has no known token or certificate.",
+    "403": "The client may not do this, or names another host.",
+    "404": "What the request names does not exist.",
+    "503": "The request may be repeated, after the seconds in Retry-After if it is there.",
+}
+
+
+def described(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
+    """Return the routes with those of the document and the page about them."""
+    operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
+    document = openapi_document(operations)
+
+    async def serve_document(request: Request) -> Response:
+        return await made_response(request, lambda: make_json(document))
+
+    async def serve_page(request: Request) -> Response:
+        def make() -> Made:
+            return Made(api_page(operations).encode(), HTML)
+
+        return await made_response(request, make)
+
+    return [
+        *routes,
+        Route(DOCUMENT, serve_document, methods=["GET"]),
+        Route(PAGE, serve_page, methods=["GET"]),
+    ]
+
+
+def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    schemas: dict[str, Any] = {}
+    paths = {
+        operation.path: {operation.method.lower(): _describe(operation, schemas)} for operation in operations
+    }
+    _schema_of(TypeAdapter(Problem), schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tideline",
+            "version": version_text(),
+            "description": "Timelines, the partition index, flat tables and the status of a daemon. "
+            "Names and numbers are those of the metastore.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "login": {"type": "http", "scheme": "basic"},
+            },
+        },
+        "security": [{"token": []}, {"login": []}, {}],
+    }
+
+
+def api_page(operations: Sequence[Operation]) -> str:
+    """Return the page that lists the operations with their parameters."""
+    parts = [f"<h1>API</h1>\n<p><a href={DOCUMENT!r}>OpenAPI document</a></p>"]
+    for tag in dict.fromkeys(operation.tag for operation in operations):
+        parts.append(f"<h2>{text(tag)}</h2>")
+        for operation in operations:
+            if operation.tag == tag:
+                parts += [
+                    f"<h3>{operation.method} {text(operation.path)}</h3>",
+                    f"<p>{text(operation.summary)}</p>",
+                    _parameters(operation),
+                ]
+    return page("API", "\n".join(part for part in parts if part), DOCUMENT)
+
+
+def _parameters(operation: Operation) -> str:
+    rows = [
+        (
+            text(each.name),
+            text(" or ".join(each.schema.get("enum", [each.schema["type"]]))),
+            "required" if each.is_required else "",
+            text(each.description),
+        )
+        for each in operation.parameters
+    ]
+    return table((("parameter", ""), ("type", ""), ("", ""), ("meaning", "")), rows) if rows else ""
+
+
+def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": each.name,
+            "in": "query",
+            "required": each.is_required,
+            "description": each.description,
+            "schema": each.schema,
+        }
+        for each in operation.parameters
+    ]
+    if "{name}" in operation.path:
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        parameters.insert(0, {**name, "description": operation.name})
+    answer = operation.finish(_schema_of(operation.answer, schemas))
+    problem = {"content": {PROBLEM: {"schema": {"$ref": _REFERENCE.format(model=Problem.__name__)}}}}
+    changes = {}
+    if operation.body is not None:
+        body = {"application/json": {"schema": _schema_of(operation.body, schemas)}}
+        changes = {"requestBody": {"content": body}, "security": [{"token": []}]}
+    return {
+        **changes,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "operationId": _identify(operation.path),
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
+            **{code: {"description": meaning, **problem} for code, meaning in _PROBLEMS.items()},
+        },
+    }
+
+
+def _schema_of(adapter: TypeAdapter[Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a form; the forms in it are added to ``schemas``."""
+    schema = adapter.json_schema(ref_template=_REFERENCE, mode="serialization")
+    schemas |= schema.pop("$defs", {})
+    name = schema.get("title")
+    if schema.get("type") != "object" or name is None:
+        return schema
+    schemas[name] = schema
+    return {"$ref": _REFERENCE.format(model=name)}
+
+
+def _identify(path: str) -> str:
+    words = path.removeprefix(BASE).replace("{name}", "one").split("/")
+    return "_".join(word for word in words if word)

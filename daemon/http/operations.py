@@ -1,0 +1,75 @@
+"""What an operation of the API is: its route, its parameters and the form of its answer, declared once.
+
+The declaration is the source of the route and of the OpenAPI document, and tests check answers against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.routing import Route
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pydantic import TypeAdapter
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+BASE: Final = "/api/v1"
+Schema = Mapping[str, Any]
+TEXT: Final[Schema] = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationParameter:
+    """A parameter in the query."""
+
+    name: str
+    description: str
+    schema: Schema
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation on a path, which may have ``{name}``."""
+
+    path: str
+    tag: str
+    """The heading under which it is listed."""
+    summary: str
+    answer: TypeAdapter[Any]
+    """The form of its answer."""
+    name: str = "Name of the table, as db.table."
+    """What ``{name}`` in the path is."""
+    parameters: tuple[OperationParameter, ...] = ()
+    body: TypeAdapter[Any] | None = None
+    """The form of the body of an operation that changes something."""
+    finish: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
+    """Completes the schema of the answer."""
+
+    @property
+    def method(self) -> str:
+        """``POST`` if it changes something."""
+        return "GET" if self.body is None else "POST"
+
+
+class ApiRoute(Route):
+    """The route of an operation."""
+
+    def __init__(
+        self, operation: Operation, endpoint: Callable[[Request], Awaitable[Response] | Response]
+    ) -> None:
+        super().__init__(operation.path, endpoint, methods=[operation.method])
+        self.operation: Operation = operation
+
+
+def first_sentence(kind: type) -> str:
+    """Return the first sentence of a class's docstring, on one line."""
+    text = " ".join((kind.__doc__ or "").split())
+    return text.partition(". ")[0].rstrip(".") + "."

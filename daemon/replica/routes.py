@@ -1,0 +1,126 @@
+"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release`` and ``bootstrap --gap``
+do, and loads of single tables.
+
+The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
+thread serves it between two batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ConfigDict, TypeAdapter
+
+from daemon.http.actions import action_route
+from daemon.http.operations import BASE, Operation
+from daemon.process.inbox import requests_directory, send_request
+from daemon.replica.policies import STATE_KIND
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.config.model import Config
+    from daemon.http.actions import Audit
+    from daemon.http.operations import ApiRoute
+
+
+TIMEOUT_S: Final = 60.0
+"""How long a policy may take to serve a request: it may be in the middle of a batch."""
+_STRICT: Final = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """An empty object."""
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True)
+class ReleaseParameters:
+    """Which table is released."""
+
+    __pydantic_config__ = _STRICT
+    table: str
+    load: bool = False
+    """Whether it is loaded again, even if it could resume."""
+
+
+@dataclass(frozen=True)
+class LoadParameters:
+    """Which tables are loaded again."""
+
+    __pydantic_config__ = _STRICT
+    tables: list[str]
+
+
+@dataclass(frozen=True)
+class PauseAnswer:
+    """Since when the policy is paused."""
+
+    paused_since_s: int | None
+    """Unix time; null if it is not."""
+
+
+@dataclass(frozen=True)
+class ReleaseAnswer:
+    """What happens to the released table."""
+
+    tables: list[str]
+    resumes_at: int | None
+    """The event at which it resumes; null if it is loaded."""
+    reason: str | None
+    """Why it is loaded."""
+
+
+@dataclass(frozen=True)
+class LoadAnswer:
+    """The tables that wait for a load."""
+
+    tables: list[str]
+
+
+@dataclass(frozen=True)
+class GapAnswer:
+    """The events that were lost, and the tables that are loaded because of them."""
+
+    after: int
+    upto: int
+    tables: list[str]
+
+
+def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
+    """Return the routes of the actions on policies."""
+
+    def route(action: str, summary: str, body: type[Any], answer: type[Any]) -> ApiRoute:
+        operation = Operation(
+            path=f"{BASE}/policies/{{name}}/{action}",
+            tag="Policies",
+            summary=summary,
+            answer=TypeAdapter(answer),
+            name="Name of the policy; PATTERN.DATABASE for a database of a pattern.",
+            body=TypeAdapter(body),
+        )
+
+        def do(policy: str, given: Any) -> dict[str, Any]:
+            return _ask(config, policy, {"do": action, **asdict(given)})
+
+        return action_route(operation, body, do, audit)
+
+    return (
+        route("pause", "Stop applying events until the policy is resumed.", NoParameters, PauseAnswer),
+        route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
+        route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
+        route("load", "Load tables again from the source.", LoadParameters, LoadAnswer),
+        route("cross-gap", "Continue after lost events.", NoParameters, GapAnswer),
+    )
+
+
+def _ask(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:
+    absent = NotFound("this daemon does not follow the policy", policy=policy[:200])
+    if config.find_policy(policy) is None:
+        raise absent
+    return send_request(requests_directory(config.state.dir, STATE_KIND, policy), request, TIMEOUT_S, absent)

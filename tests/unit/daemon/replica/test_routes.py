@@ -1,0 +1,160 @@
+"""Actions on policies over HTTP: who may do them, who serves them, and that they are recorded."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from daemon.http.access import Access, Gate
+from daemon.http.actions import ActionList, Audit, audit_route
+from daemon.http.limits import BODY_BYTES_MAX
+from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.process.inbox import Inbox, requests_directory
+from daemon.replica.routes import policy_routes
+from state.errors import InvalidRequest
+from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.forms import check_form
+from tests.builders.daemon.http_client import HOST, TIMEOUT_S, asked, served
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+VIEWER, OPERATOR = "v" * 32, "o" * 32
+PAUSE = "/api/v1/policies/shop/pause"
+
+
+class Policy:
+    """A policy's loop, which serves its inbox."""
+
+    def __init__(self, directory: Path) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.error: InvalidRequest | None = None
+        self._inbox = Inbox(directory)
+        self._inbox.open()
+
+    def do(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+        return {"paused_since_s": 7}
+
+    def serve(self, stopping: threading.Event) -> None:
+        while not stopping.wait(0.01):
+            self._inbox.serve(self.do)
+
+
+@contextmanager
+def serving(policy: Policy) -> Iterator[None]:
+    stopping = threading.Event()
+    thread = threading.Thread(target=policy.serve, args=(stopping,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Iterator[Policy]:
+    made = Policy(requests_directory(tmp_path, "replication", "shop"))
+    with serving(made):
+        yield made
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    for name, token in (("viewer", VIEWER), ("operator", OPERATOR)):
+        (tmp_path / name).write_text(token)
+    config = config_of(
+        {
+            "state": {"dir": str(tmp_path)},
+            "sources": {"lake": {"metastore": ["thrift://a:9083"], "topic": "t.lake", "read_roots": []}},
+            "targets": {"dr": {"metastore": ["thrift://b:9083"]}},
+            "kafka": {"bootstrap": "kafka:9092"},
+            "policies": {"shop": {"source": "lake", "target": "dr", "database": "shop"}},
+        }
+    )
+    audit = Audit(clock=lambda: 1.0)
+    tokens = Tokens(
+        [
+            TokenFile(Client("grafana", Role.VIEW), tmp_path / "viewer"),
+            TokenFile(Client("admin", Role.OPERATE), tmp_path / "operator"),
+        ]
+    )
+    app = Gate(
+        app_of(audit_route(audit), *policy_routes(config, audit)), Access(tokens=tokens), lambda _: None
+    )
+    with served(app) as server:
+        yield server.port
+
+
+def act(
+    port: int, path: str, body: object = None, token: str | None = OPERATOR
+) -> tuple[int, dict[str, Any]]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
+        connection.request("POST", path, content, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def recorded(port: int) -> list[tuple[str, str, str, str | None]]:
+    body = asked(port, "/api/v1/actions").text
+    check_form(TypeAdapter(ActionList), body)
+    return [
+        (each["client"], each["action"], each["object"], each["code"]) for each in json.loads(body)["actions"]
+    ]
+
+
+def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, policy: Policy) -> None:
+    assert act(port, PAUSE) == (200, {"paused_since_s": 7})
+    assert act(port, "/api/v1/policies/shop/release", {"table": "a"})[0] == 200
+    assert policy.requests == [{"do": "pause"}, {"do": "release", "table": "a", "load": False}]
+    assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
+
+
+@pytest.mark.parametrize(("token", "code"), [(VIEWER, "forbidden"), (None, "forbidden")])
+def test_only_operators_may_act(port: int, policy: Policy, token: str | None, code: str) -> None:
+    status, problem = act(port, PAUSE, token=token)
+    assert (status, problem["code"]) == (403, code)
+    assert policy.requests == []
+    assert recorded(port)[0][1:] == ("pause", "shop", code)
+
+
+def test_an_action_is_never_done_by_reading(port: int, policy: Policy) -> None:
+    assert asked(port, PAUSE, token=OPERATOR).status == 405
+    assert policy.requests == []
+
+
+def test_the_error_of_the_loop_is_the_answer(port: int, policy: Policy) -> None:
+    policy.error = InvalidRequest("the policy is promoted", policy="shop")
+    status, problem = act(port, PAUSE)
+    assert (status, problem["code"], problem["context"]) == (400, "invalid-request", {"policy": "shop"})
+    assert recorded(port) == [("admin", "pause", "shop", "invalid-request")]
+
+
+@pytest.mark.parametrize("name", ["none", "%2e%2e", "x" * 300])
+def test_an_unknown_policy_is_not_found(port: int, name: str) -> None:
+    assert act(port, f"/api/v1/policies/{name}/pause")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[", b"[]", b"\xff", {"tables": "a"}, {"tables": ["a"], "more": 1}, {}, b"x" * (BODY_BYTES_MAX + 1)],
+    ids=["torn", "list", "bytes", "text", "unknown", "missing", "long"],
+)
+def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: object) -> None:
+    status, problem = act(port, "/api/v1/policies/shop/load", body)
+    assert (status, problem["code"] in {"bad-input", "limit-exceeded"}) == (400, True)
+    assert policy.requests == []
