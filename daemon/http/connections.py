@@ -1,8 +1,8 @@
 """All connections of one HTTP server: who gets one, who has to give one up, and which have waited too long.
 
 A newcomer is not refused because others are silent: the connection that has waited longest for its client is
-closed in its favour. Only if every connection has a request in progress is a newcomer refused. A silent or
-slow client therefore costs others nothing.
+closed in its favour, whether it waits for a request or for an answer to be read. A newcomer is refused only
+if the server is at work for every connection. A silent or slow client therefore costs others nothing.
 
 Every class here belongs to the thread of the event loop.
 """
@@ -25,7 +25,7 @@ class Exchange(Protocol):
     """What a connection is doing (``daemon.http.protocol``), once it is established."""
 
     def waits_since(self) -> float | None:
-        """Return since when it waits for a request; None while one is being answered."""
+        """Return since when it waits for its client; None while the server is at work."""
 
     def overdue(self, now_s: float, limits: Limits) -> str | None:
         """Return which limit of time it exceeds."""

@@ -81,8 +81,14 @@ class LimitedProtocol(H11Protocol):
         super().resume_writing()
 
     def waits_since(self) -> float | None:
-        """Return since when the connection waits for a request; None while one is being answered."""
-        return None if self._is_answering() else self._answered_s
+        """Return since when the connection waits for its client: for a request, for the rest of one, or until
+        it reads its answer. None while the server is at work.
+        """
+        if self._unread_since_s is not None:
+            return self._unread_since_s
+        if not self._is_answering():
+            return self._answered_s
+        return self._asked_s if self.cycle.more_body else None
 
     def overdue(self, now_s: float, limits: Limits) -> str | None:
         """Return which limit of time the client exceeds."""

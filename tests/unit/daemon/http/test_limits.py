@@ -132,6 +132,21 @@ def test_the_connection_that_has_waited_longest_gives_way(
         assert status_on(second) == 200
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [GET % b"/large" * 3, b"POST /body HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx"],
+    ids=["unread answers", "half a body"],
+)
+def test_clients_that_do_not_read_or_send_on_keep_nobody_out(
+    questions: Questions, refused: Counter[str], sent: bytes
+) -> None:
+    with limited(questions, refused, connections=8) as server, connected(server.port, 8) as clients:
+        for client in clients:
+            client.sendall(sent)
+        eventually(lambda: asked(server.port, "/livez").status == 200)
+        assert [asked(server.port, "/livez").status for _ in range(10)] == [200] * 10
+
+
 def test_a_newcomer_is_refused_only_while_every_connection_has_a_question(
     questions: Questions, refused: Counter[str]
 ) -> None:
