@@ -137,7 +137,7 @@ class RecordedPosition:
         an event counts once all its parts are applied.
         """
         done = Position(self.applied)
-        if not self._unrecorded_effects:
+        if not self._unrecorded_effects and self._clock() - self._recorded_s >= RECORD_S:
             self._context.idle.records.take(self._clock())
         failpoint("replay.before-position")
         with self._store.transaction() as txn:

@@ -34,6 +34,13 @@ def test_a_policy_that_left_shortens_the_round_of_the_others() -> None:
     assert turns.may_take(60, 0, interval_s=60)
 
 
+def test_work_of_a_busy_policy_does_not_use_up_the_turns_of_the_others() -> None:
+    turns = turns_of(2, per_s=4.0)
+    for number in range(1_000):
+        turns.take(number / 100)
+    assert turns.may_take(10.25, 0, interval_s=5)
+
+
 @given(st.integers(1, 60), st.permutations(range(60)))
 def test_turns_have_a_limited_rate_and_no_policy_waits_for_more_than_two_rounds(
     policies: int, order: list[int]
