@@ -8,8 +8,9 @@ Then writers insert into one database after the other, at 3 and at 20 transactio
 them; ``rate`` is what they reached. ``cpu_per_event`` is the processor time of the daemon from the first
 commit until the last one is visible, with what it uses when idle, divided by the events that the source
 logged. ``rss_busy`` is the highest value in that time. Latencies are those of ``commit_to_visible`` in the
-benchmark ``events``, with a poll every 50 ms. ``--quick`` leaves out the largest number and measures for a
-shorter time.
+benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an answer while nothing is
+written, ``samples`` the number of metrics, and ``stop`` the time from the signal until the daemon has ended.
+``--quick`` leaves out the largest number and measures for a shorter time.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ QUICK_NUMBERS: Final = (1, 20)
 RATES_PER_S: Final = (3, 20)
 WRITERS: Final = 4
 POLL_S: Final = 0.05
+PAGES: Final = 7
+"""How often each page is requested."""
 SETTLE_S: Final = 5.0
 """The remaining work of a start, such as the first reports of the status."""
 FOLLOWS_S: Final = 900.0
@@ -78,10 +81,14 @@ def measure(endpoints: Endpoints, number: int, *, seconds: float) -> Iterator[Ro
             yield row(f"start_cpu_{number}", read_cpu_s(pid), "s")
             time.sleep(SETTLE_S)
             yield from measure_idle(endpoints, pid, number, seconds)
+            yield from measure_pages(replicator, number)
             for per_s in RATES_PER_S:
                 build = partial(SpreadWriter, endpoints.source.metastore, cycle(dbs))
                 load = Load(build, per_s=per_s, seconds=seconds, writers=WRITERS)
                 yield from measure_load(replicator, visible, source, load, f"{number}_at_{per_s}")
+            began_s = time.monotonic()
+            replicator.stop()
+            yield row(f"stop_{number}", time.monotonic() - began_s, "s")
 
 
 @contextmanager
@@ -121,6 +128,20 @@ def measure_idle(endpoints: Endpoints, pid: int, number: int, seconds: float) ->
     for name, address in addresses.items():
         yield row(f"connections_{name}_{number}", count_connections(pid, read_port(address)), "")
     yield row(f"rss_idle_{number}", read_rss_mb(pid), "MB")
+
+
+def measure_pages(replicator: Replicator, number: int) -> Iterator[Row]:
+    """Measure the status page, the metrics and the status as JSON."""
+    for name, path in {"site": "/", "metrics": "/metrics", "json": "/api/v1/status"}.items():
+        times_s = []
+        for _ in range(PAGES):
+            began_s = time.perf_counter()
+            answer = replicator.get(path) or b""
+            times_s.append(time.perf_counter() - began_s)
+        yield row(f"page_{name}_{number}", statistics.median(times_s) * 1000, "ms")
+        if name == "metrics":
+            lines = answer.decode().splitlines()
+            yield row(f"samples_{number}", sum(not line.startswith("#") for line in lines), "")
 
 
 def measure_load(
