@@ -165,6 +165,16 @@ image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to t
 image-flat: venv ## Build the image with Spark and Java, for flat tables
 	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.downloads.maven_repository import find_repository; print(find_repository())')" .
 
+.PHONY: sbom
+sbom: ## List what the image of the daemon consists of (build/sbom.json, CycloneDX)
+	$(PYTHON) -m venv .run/sbom && .run/sbom/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom
+	mkdir -p build && .run/sbom/bin/cyclonedx-py requirements requirements/daemon.txt --of JSON --output-file build/sbom.json
+
+.PHONY: audit
+audit: ## Look for known vulnerabilities of the locked packages (needs the package index's own service)
+	$(PYTHON) -m venv .run/audit && .run/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	for lock in daemon flat build; do .run/audit/bin/pip-audit --require-hashes --disable-pip --requirement requirements/$$lock.txt; done
+
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of the stack's jars
 	$(COMPILE) pyproject.toml --extra hbase --output-file requirements/daemon.txt

@@ -122,6 +122,43 @@ def test_the_image_refuses_a_missing_configuration_in_one_message(image: str) ->
 
 
 @pytest.mark.docker
+def test_a_signal_during_the_start_ends_the_container(image: str, tmp_path: Path) -> None:
+    """The kernel drops a SIGTERM that the first process does not handle yet; here that process is tini."""
+    config = {
+        "state": {"dir": "/var/lib/tideline"},
+        "sources": {"lake": {"metastore": ["thrift://127.0.0.1:1"], "topic": "t"}},
+        "kafka": {"bootstrap": "127.0.0.1:1"},
+    }
+    (tmp_path / "tideline.yaml").write_text(yaml.safe_dump(config))
+    give_away(tmp_path)
+    started = docker("run", "--detach", "--network", "none", "--volume", f"{tmp_path}:/etc/tideline", image)
+    name = started.stdout.strip()
+    try:
+        assert docker("kill", "--signal", "TERM", name).returncode == 0
+        ended = docker("wait", name)
+        assert ended.stdout.strip() in {"143", "0"}, docker("logs", name).stderr
+    finally:
+        docker("rm", "--force", name)
+
+
+@pytest.mark.docker
+def test_processes_without_parent_are_reaped(image: str) -> None:
+    shell = "(sleep 0.1 &); sleep 1; cat /proc/[0-9]*/stat"
+    tini = ("--entrypoint", "/usr/bin/tini", image, "--")
+    done = docker("run", "--rm", "--network", "none", *tini, "sh", "-c", shell)
+    assert done.returncode == 0, done.stderr
+    assert ") Z " not in done.stdout
+
+
+@pytest.mark.docker
+def test_the_image_has_the_client_of_hbase(image: str) -> None:
+    done = docker(
+        "run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", "import happybase"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.docker
 def test_the_flat_image_splits_a_directory_as_the_chart_restricts_it(flat_image: str, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     rows = [{"epoch": 1_460_999_000 + n, "uuid": f"u{n}"} for n in range(300)]
