@@ -40,6 +40,7 @@ def status(
     """
     from daemon.status.client import fetch_status, load_status
     from daemon.status.text import status_text
+    from daemon.terminal.layout import escape_controls
 
     sections = application().status_sections()
     if daemon is not None:
@@ -50,7 +51,7 @@ def status(
     if as_json:
         echo_json(report.to_json())
     else:
-        click.echo(status_text(report, sections, shows_all=shows_all))
+        click.echo(escape_controls(status_text(report, sections, shows_all=shows_all)))
     ctx.exit(1 if report.state == "stopped" else 0)
 
 

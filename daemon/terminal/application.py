@@ -92,16 +92,19 @@ def json_option(command: Command) -> Command:
 
 def echo(answer: Answer, as_json: bool, text: Callable[[Answer], str]) -> None:
     """Print ``answer`` as JSON, or as the text that ``text`` returns."""
+    from daemon.terminal.layout import escape_controls
+
     if as_json:
         echo_json(answer)
     else:
-        click.echo(text(answer))
+        click.echo(escape_controls(text(answer)))
 
 
 def echo_json(value: object) -> None:
     """Print ``value`` as indented JSON."""
     import orjson
 
-    click.echo(
-        orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
-    )
+    from daemon.terminal.layout import escape_json_controls
+
+    written = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    click.echo(escape_json_controls(written.decode()))

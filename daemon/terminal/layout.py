@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -86,6 +87,8 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size:.1f} TiB"
 
 
+_C1: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""DEL, the control characters above it, which some terminals interpret, and marks of writing direction."""
 _REFUSALS: Final = frozenset(
     {
         errno.ENOSPC,
@@ -131,6 +134,20 @@ def _failure_lines(error: Exception) -> list[str]:
     if error.hint:
         lines.append(f"  {error.hint}")
     return lines
+
+
+def escape_controls(text: str) -> str:
+    """Return text of several lines with its control characters escaped.
+
+    Names of tables and messages of other systems may contain sequences that change the terminal or hide what
+    is printed.
+    """
+    return "\n".join(map(_escape, text.split("\n")))
+
+
+def escape_json_controls(text: str) -> str:
+    """Return JSON with the control characters escaped that JSON itself permits."""
+    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _escape(text: str) -> str:

@@ -3,7 +3,8 @@
 Every record contains the number of parts, so the first one cannot be written before the last write event is
 known. A transaction may have a hundred thousand of them, with a table and a partition object each. What
 arrived therefore waits in a temporary file as soon as it exceeds ``MEMORY_BYTES``; only a short entry for
-each part stays in memory, and records are read from the file one at a time.
+each part stays in memory, and records are read from the file one at a time. If they would fill the volume,
+``receive`` raises LimitExceeded, and the commit is relayed without its write events.
 
 The parts are sorted, because the metastore returns write events in any order, and a partly written event must
 be completed with exactly the same parts: first the logged write events by write id, database, table and
@@ -12,6 +13,7 @@ partition, then those of partitions that were listed (see ``add_listed``), at la
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, overload
 from handlers.decoding.header import WRITE_KIND
 from handlers.decoding.messages import DEFAULT_LIMITS, JsonObject, Limits, unpack
 from handlers.decoding.records.record_writer import Piece, Record, describe
-from state.errors import BadInput, FilesUnavailable
+from state.errors import BadInput, FilesUnavailable, LimitExceeded
 
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 
 
 MEMORY_BYTES: Final = 1024 * 1024
+FREE_SHARE_MIN: Final = 0.05
+"""Share of the volume that write events leave free, for the positions of every projection."""
+_CHECK_BYTES: Final = 16 * 1024 * 1024
+"""How much is written between two looks at the volume."""
 _FILE_SEPARATOR: Final = re.compile(r"\s*\]\s*")
 _BEAT_EVERY: Final = 1_000
 
@@ -111,6 +117,7 @@ class CommitParts:
         """Forget what has arrived since ``keep``."""
         count, self._end = self._mark
         del self._entries[count:]
+        self._spool.truncate(self._end)
 
     def receive(self, element: WriteEventInfo) -> None:
         """Add a logged write event.
@@ -187,7 +194,7 @@ class CommitParts:
         self._entries.append(
             _Entry(listed, element.writeId, db, table, element.partition or "", count, self._end, len(body))
         )
-        self._spool.write(self._end, body)
+        self._spool.write(self._end, body, leaves_space=not listed)
         self._end += len(body)
         if count % _BEAT_EVERY == 0:
             self._beat()
@@ -200,16 +207,46 @@ class _Spool:
         where = str(directory) if directory is not None else None
         # SIM115: closed when collected
         self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES, dir=where)  # noqa: SIM115
+        self._directory = where or tempfile.gettempdir()
+        self._checked = MEMORY_BYTES
+        """Length up to which there is space."""
 
     def __del__(self) -> None:
         self._file.close()
 
-    def write(self, offset: int, body: bytes) -> None:
+    def write(self, offset: int, body: bytes, *, leaves_space: bool) -> None:
+        """Write at ``offset``; raise LimitExceeded if the volume would become too full.
+
+        Listed files are few, and the relay reads on without them only if it cannot list them.
+        """
         try:
+            if leaves_space and offset + len(body) > self._checked:
+                self._require_space(offset + len(body))
             self._file.seek(offset)
             self._file.write(body)
         except OSError as error:
             raise _unavailable(error) from error
+
+    def truncate(self, size: int) -> None:
+        """Give up what was written after ``size``."""
+        try:
+            self._file.truncate(size)
+        except OSError as error:
+            raise _unavailable(error) from error
+        self._checked = min(self._checked, max(size, MEMORY_BYTES))
+
+    def _require_space(self, size: int) -> None:
+        volume = os.statvfs(self._directory)
+        spare_bytes = volume.f_bavail * volume.f_frsize - _CHECK_BYTES
+        if spare_bytes < volume.f_blocks * volume.f_frsize * FREE_SHARE_MIN:
+            raise LimitExceeded(
+                "the write events of a transaction would fill the volume",
+                hint="Free space on the volume of state.dir.",
+                directory=self._directory,
+                size_bytes=size,
+                spare_bytes=spare_bytes,
+            )
+        self._checked = size + _CHECK_BYTES
 
     def read(self, offset: int, size: int) -> bytes:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from contextlib import closing
 from itertools import pairwise
@@ -67,6 +68,22 @@ def test_after_a_failure_the_next_request_is_for_fewer_events() -> None:
             box.read(0)
     log.failing = lambda _call: None
     assert [len(box.read(after)) for after in (0, 8, 24)] == [8, 16, 32]
+
+
+def test_write_events_that_would_fill_the_volume_are_left_out_of_their_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = os.statvfs_result((4096, 4096, 1_000_000, 0, 60_000, 0, 0, 0, 0, 255))
+    full = os.statvfs_result((4096, 4096, 1_000_000, 0, 50_000, 0, 0, 0, 0, 255))
+    for volume, is_whole in ((space, True), (full, False)):
+        monkeypatch.setattr("handlers.decoding.records.commit_parts.os.statvfs", lambda _, v=volume: v)
+        log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
+        log.writes[71] = list(many(600))
+        events = decoded(outbox(log))
+        assert [each.event_id for each in events if not isinstance(each, FilesWritten)] == [1, 2, 3]
+        assert (len(events) > 3) == is_whole
+        (committed,) = (each for each in events if isinstance(each, TxnCommitted))
+        assert committed.enriched == is_whole
 
 
 def test_a_refusal_to_serve_the_log_may_pass() -> None:
