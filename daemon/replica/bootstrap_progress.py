@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from daemon.replica.copy_jobs.progress import job_line
-from daemon.terminal.layout import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text
 
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class CountingProgress:
         """Return the progress as one line."""
         parts = [
             f"{number_text(self.loaded)} of {number_text(self.tables)} tables",
-            f"{number_text(self.files)} files",
+            f"{count_text(self.files, 'file')}",
             bytes_text(self.size_bytes),
         ]
         left_s = self.left_s()
@@ -106,9 +106,9 @@ class CountingProgress:
             parts.append(job_line(job))
         waiting = sum(dict(self._waiting).values())
         if waiting:
-            parts.append(f"waiting for {number_text(waiting)} open transactions")
+            parts.append(f"waiting for {count_text(waiting, 'open transaction')}")
         if self.problems:
-            parts.append(f"{number_text(len(self.problems))} tables failed, last: {list(self.problems)[-1]}")
+            parts.append(f"{count_text(len(self.problems), 'table')} failed, last: {list(self.problems)[-1]}")
         return ", ".join(parts)
 
 

@@ -35,9 +35,7 @@ class Replica(Capability):
             "daemon.replica.verification.commands",
             "Compare the replica of a policy with its source.",
         ),
-        Command(
-            "release", "daemon.replica.commands.operations", "Let a quarantined table be followed again."
-        ),
+        Command("release", "daemon.replica.commands.operations", "Follow a quarantined table again."),
         Command(
             "pause", "daemon.replica.commands.operations", "Stop applying events of a policy for a while."
         ),

@@ -191,8 +191,8 @@ class HBaseTransaction:
         return [key for key, _ in islice(self._view(start, end, keys_only=True), most)]
 
     def _view(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Yield stored and own entries in one order;
-        an own entry replaces the stored one with the same key.
+        """Yield stored and pending entries in one order;
+        a pending entry replaces the stored one with the same key.
         """
         assert not self._ended, "the transaction is over"
         own = [(key, self._own[key]) for key in self._own.irange(start, end, inclusive=(True, False))]

@@ -37,7 +37,7 @@ def to_java(value: str | float | bool) -> str:
 
 
 class SparkConfig(Section):
-    """The Spark driver, a process beside the daemon, and its executors."""
+    """The Spark driver, a child process of the daemon, and its executors."""
 
     master: Annotated[str, AfterValidator(_check_master)] = setting(SparkSettings, "master")
     driver_memory: Memory = setting(SparkSettings, "driver_memory")

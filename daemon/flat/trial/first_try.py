@@ -121,7 +121,7 @@ def _make_directory(order: TrialOrder, queries: Sequence[Path]) -> Path:
     directory = order.directory.absolute()
     if directory.exists():
         raise ConfigError(
-            "the directory of the try exists already",
+            "the output directory exists already",
             directory=str(directory),
             hint="Remove it, or choose another one with --into.",
         )
@@ -131,7 +131,7 @@ def _make_directory(order: TrialOrder, queries: Sequence[Path]) -> Path:
         copies.mkdir()
     except OSError as error:
         raise ConfigError(
-            "the directory of the try cannot be made",
+            "the output directory cannot be created",
             directory=str(directory),
             reason=error.strerror,
             hint="Choose another one with --into.",

@@ -32,7 +32,7 @@ class Trial:
     """The outcome of a try."""
 
     name: str
-    """Name of the table in the configuration of the try."""
+    """Name of the table in the written configuration."""
     table: Mapping[str, Any]
     """The answer about the table, as ``/api/v1/flat/TABLE`` gives it."""
     time: str

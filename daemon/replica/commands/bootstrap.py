@@ -26,7 +26,7 @@ from daemon.replica.requests import cross_gap
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
-from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
+from daemon.terminal.layout import StatusLine, bytes_text, count_text, number_text, table_text
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -110,7 +110,7 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
         as_json,
         lambda done: (
             f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and "
-            f"{len(done['tables'])} tables will be loaded; see 'tideline status'"
+            f"{count_text(len(done['tables']), 'table')} will be loaded; see 'tideline status'"
         ),
     )
 
@@ -241,7 +241,7 @@ def plan_text(tables: Sequence[PlannedTable]) -> str:
         for table in tables
     ]
     files, size_bytes = sum(table.files for table in tables), sum(table.size_bytes for table in tables)
-    sums = f"{number_text(len(tables))} tables, {number_text(files)} files, {bytes_text(size_bytes)}"
+    sums = f"{count_text(len(tables), 'table')}, {count_text(files, 'file')}, {bytes_text(size_bytes)}"
     waits = len({txn_id for table in tables for txn_id in table.open_transactions})
-    tail = f"; the bootstrap would wait for {number_text(waits)} open transactions" if waits else ""
+    tail = f"; the bootstrap would wait for {count_text(waits, 'open transaction')}" if waits else ""
     return f"{table_text(header, rows)}\n{sums}{tail}"

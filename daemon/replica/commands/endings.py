@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.terminal.application import config_option, echo_json, json_option, load_config
+from daemon.terminal.layout import count_text
 
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
     """Yield the point, what is aborted, and which tables are incomplete."""
     yield f"policy {planned['policy']}: {planned['database']} contains the source up to {_point(planned)}"
     yield (
-        f"{planned['aborted']} open transactions are aborted, and {len(planned['removed'])} parameters "
-        "are removed"
+        f"to be aborted: {count_text(planned['aborted'], 'open transaction')}; to be removed: "
+        f"{count_text(len(planned['removed']), 'parameter')}"
     )
     for table, write_ids in planned["open_writes"].items():
         yield (
@@ -82,7 +83,7 @@ def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
 def done_lines(done: dict[str, Any]) -> Iterator[str]:
     """Yield what was done, and what is left to do."""
     yield f"policy {done['policy']} is promoted: writers may use {done['database']}, as of {_point(done)}"
-    yield f"{done['aborted']} open transactions were aborted"
+    yield f"{count_text(done['aborted'], 'open transaction')} aborted"
     for each in done["incomplete"]:
         yield f"{each['table']}: incomplete: {each['reason']}"
     for each in done["missing"]:
@@ -119,7 +120,10 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
         echo_json(asdict(done))
         return
     mark = "its mark was removed from" if done.unmarked else "there was no mark of it at"
-    click.echo(f"policy {policy} is retired: {done.aborted} open transactions aborted, {mark} the source")
+    click.echo(
+        f"policy {policy} is retired: {count_text(done.aborted, 'open transaction')} aborted, "
+        f"{mark} the source"
+    )
 
 
 def retire_policy(config: Config, name: str) -> Retirement:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
-from daemon.terminal.layout import duration_text, number_text, table_text
+from daemon.terminal.layout import count_text, duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     dropped: Sequence[str] = ()
     if names and not dry_run:
         if not yes:
-            click.confirm(f"Drop {len(names)} tables on the target?", abort=True)
+            click.confirm(f"Drop {count_text(len(names), 'table')} on the target?", abort=True)
         dropped = ask_policy(config, policy, {"do": "prune", "tables": names})["dropped"]
     if as_json:
         echo_json({"policy": policy, "drops": drops, "dropped": list(dropped)})

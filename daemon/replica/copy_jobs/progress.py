@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.terminal.layout import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text
 from handlers.files.copying.copies import Copied
 from handlers.files.copying.jobs import JobStatus
 from streaming.copyjob.share import copy_cost
@@ -25,7 +25,7 @@ def job_line(status: JobStatus) -> str:
     if status.left_s is not None:
         parts += [f"{bytes_text(int(status.bytes_per_s))}/s", f"about {duration_text(status.left_s)} left"]
     if status.failed:
-        parts.append(f"{number_text(status.failed)} files failed")
+        parts.append(f"{count_text(status.failed, 'file')} failed")
     return ", ".join(parts)
 
 

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from daemon.status.actions import PAGE
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import duration_text, table_text
+from daemon.terminal.layout import count_text, duration_text, table_text
 
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
             yield OperatorAction(
                 "left-table",
                 f"replication:{status.policy}",
-                f"{status.count} tables left the policy and are still on the target",
+                f"{count_text(status.count, 'table')} left the policy and still exist on the target",
                 f"{PAGE}#the-patterns-of-a-policy-change",
                 status.command,
                 min(times, default=None),

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from daemon.status.actions import PAGE
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import duration_text, number_text, table_text
+from daemon.terminal.layout import count_text, duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
             OperatorAction(
                 "differing-table",
                 f"replication:{row.policy} {table.table}",
-                f"{table.differences} differences as of event {table.event_id}: {table.first}",
+                f"{count_text(table.differences, 'difference')} as of event {table.event_id}: {table.first}",
                 f"{PAGE}#a-table-differs-from-its-source",
                 _repair_command(row, table),
                 table.time_s,

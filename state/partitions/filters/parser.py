@@ -104,7 +104,7 @@ class _Parser:
         return node
 
     def _parse_or(self) -> Node:
-        """Parse a filter with an own stack of parentheses,
+        """Parse a filter with its own stack of parentheses,
         because the caller may have used most of Python's.
         """
         outer: list[_Level] = []

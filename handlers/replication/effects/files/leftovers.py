@@ -102,7 +102,7 @@ def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
 
 def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
     """Remove those directories in which neither a table other than ``but_for`` nor a partition is;
-    return whether that were all.
+    return whether these are all.
     """
     used = find_used(places, context, but_for=but_for)
     for place in places:

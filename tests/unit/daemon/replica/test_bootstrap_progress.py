@@ -27,7 +27,7 @@ def test_the_line_names_open_transactions_and_failed_tables_until_they_are_loade
     progress.waiting("orders", [7, 8])
     progress.failed("visits", "no access")
     assert "waiting for 2 open transactions" in progress.line()
-    assert "1 tables failed, last: visits" in progress.line()
+    assert "1 table failed, last: visits" in progress.line()
     progress.waiting("orders", [])
     progress.finished(LoadedTable("visits", 1))
     assert "waiting" not in progress.line()
@@ -41,5 +41,5 @@ def test_the_plan_shows_each_table_and_the_sums() -> None:
     ]
     text = plan_text(tables)
     assert "orders" in text
-    assert text.endswith("2 tables, 13 files, 3.0 KiB; the bootstrap would wait for 1 open transactions")
+    assert text.endswith("2 tables, 13 files, 3.0 KiB; the bootstrap would wait for 1 open transaction")
     assert plan_text([]) == "there is nothing to load"

@@ -271,7 +271,7 @@ def test_the_time_left_follows_from_files_and_bytes() -> None:
     assert (status.files, status.left_s, status.bytes_per_s) == (1, 6.0, 524288.0)
     progress.add(1, FileLost("gone"))
     assert "2 of 4 files" in job_line(progress.status(112.0))
-    assert "1 files failed" in job_line(progress.status(112.0))
+    assert "1 file failed" in job_line(progress.status(112.0))
 
 
 def test_jobs_start_from_the_configured_number_of_files_or_bytes(job: Job) -> None:

@@ -116,7 +116,7 @@ def test_a_target_directory_without_write_access_is_retried_until_access_is_back
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as denied:
-        denied.setattr("handlers.files.systems.local.LocalFiles._make_directory", deny)
+        denied.setattr("handlers.files.systems.local.LocalFiles._open_or_make", deny)
         for _ in range(2 * FAULTS_MIN):
             with pytest.raises(FilesUnavailable, match="denied access"):
                 replica.projection.apply(events)

@@ -67,7 +67,7 @@ class World:
         return cycle.progress
 
     def allow(self, *roots: str) -> None:
-        """Let files be read below these directories."""
+        """Allow reads below these directories."""
         copies = CopyPool(Copier(self.replica.context.files, AllowedRoots.of(roots)), workers=1)
         copies.close()
         self.copies.context = replace(self.replica.context, copies=copies)
