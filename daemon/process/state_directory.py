@@ -13,8 +13,10 @@ import fcntl
 import json
 import os
 import socket
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from state.errors import ConfigError, StateLocked
 from state.store.sqlite import SqliteStore
@@ -37,6 +39,10 @@ VERSION: Final = 1
 """Schema version of the store in these files, unless the part has another."""
 
 
+_OPEN: Final[WeakValueDictionary[str, SqliteStore]] = WeakValueDictionary()
+_OPEN_LOCK: Final = threading.Lock()
+
+
 def state_path(directory: Path, kind: str, name: str) -> Path:
     """Return the path of a part's state; names are checked with the configuration and need no escaping."""
     return directory / f"{kind}-{name}.db"
@@ -55,12 +61,22 @@ def open_state(
 
     ``migrations`` convert a file of version 1 to 2, then 2 to 3, and so on.
     """
-    return SqliteStore(
-        state_path(directory, kind, name),
+    path = state_path(directory, kind, name)
+    store = SqliteStore(
+        path,
         schema_version=VERSION + len(migrations),
         migrations=dict(enumerate(migrations, VERSION)),
         snapshots=snapshots,
     )
+    with _OPEN_LOCK:
+        _OPEN[str(path)] = store
+    return store
+
+
+def open_stores() -> dict[str, SqliteStore]:
+    """Return the stores that this process has open, by path."""
+    with _OPEN_LOCK:
+        return {path: store for path, store in _OPEN.items() if not store.is_closed}
 
 
 def write_atomically(path: Path, value: object) -> None:

@@ -40,6 +40,7 @@ CAPABILITIES: Final[Sequence[Capability]] = (
 )
 
 SHARED_COMMANDS: Final = (
+    Command("backup", "daemon.service.state_commands", "Copy the state files, even while the daemon runs."),
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
     Command("dlq", "daemon.kafka.commands", "List, show and replay dead letters."),
     Command(
@@ -47,6 +48,7 @@ SHARED_COMMANDS: Final = (
     ),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
     Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
+    Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
     Command("status", "daemon.status.commands", "Show positions, lags and problems of the daemon."),
     Command("version", "daemon.status.commands", "Print the version."),

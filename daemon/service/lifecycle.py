@@ -42,7 +42,8 @@ from daemon.process.redaction import redactor, use_secrets
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_directory import STATUS_FILE, state_lock, write_atomically
-from daemon.process.supervisor import Supervisor
+from daemon.process.state_keeper import LOOP, StateKeeper
+from daemon.process.supervisor import Job, Supervisor
 from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
     from daemon.config.document import Problem
     from daemon.config.model import Config
-    from daemon.process.supervisor import Job
     from daemon.status.model import DaemonStatus, StatusSection
 
 
@@ -132,7 +132,7 @@ class _Daemon:
             raise _nothing_to_run(config_file)
         rules = config.supervisor
         self._supervisor = Supervisor(
-            parts.jobs,
+            [*parts.jobs, Job(LOOP, StateKeeper(config.state.dir).run)],
             backoff=RestartPolicy(
                 rules.backoff_min_s,
                 rules.backoff_max_s,

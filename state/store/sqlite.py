@@ -20,16 +20,16 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Pause, Reader, Transaction
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
 from state.store.sqlite_checkpoints import PAGE_BYTES, Checkpoints
 from state.store.sqlite_checksums import require_sound, sound_pairs
-from state.store.sqlite_copy import copy_before_migration
+from state.store.sqlite_copy import copy_before_migration, copy_database
 from state.store.sqlite_file import (
     FORMAT,
     add_checksums,
@@ -44,8 +44,12 @@ from state.store.sqlite_file import (
     translate_error,
     translate_errors,
 )
-from state.store.sqlite_snapshots import SnapshotPool, bound, select
+from state.store.sqlite_snapshots import SnapshotPool, bound, connect_read_only, select
 from state.store.sqlite_transaction import SqliteTransaction
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 Migration = Callable[[Transaction], None]
@@ -157,6 +161,48 @@ class SqliteStore:
             finding = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if finding != "ok":
                 raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the store was closed."""
+        return self._is_closed
+
+    def back_up(self, target: Path, beat: Callable[[], None] = lambda: None) -> None:
+        """Write everything that is committed to the file ``target``, which appears as a whole.
+
+        Transactions wait meanwhile, except those of a store with ``snapshots``. Raises FilesUnavailable.
+        """
+        with translate_errors(self.path, was_open=True):
+            if self._snapshots is not None:
+                with closing(connect_read_only(self.path)) as connection:
+                    copy_database(connection, target, beat)
+                return
+            with self._lock:
+                self._require_usable()
+                copy_database(self._connection, target, beat)
+
+    def check_quickly(self) -> None:
+        """Check the structure of the file's pages; raise StateCorrupt with the first finding."""
+        with translate_errors(self.path, was_open=True):
+            if self._snapshots is not None:
+                with closing(connect_read_only(self.path)) as connection:
+                    finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            else:
+                with self._lock:
+                    self._require_usable()
+                    finding = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if finding != "ok":
+            raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
+
+    def fail(self, failure: TidelineError) -> None:
+        """Let every later call raise ``failure``."""
+        with self._lock:
+            self._failure = self._failure or failure
+
+    def _require_usable(self) -> None:
+        assert self._open is None, "a transaction is open"
+        if self._failure is not None:
+            raise self._failure
 
     def recover(self) -> None:
         """Open the file again after a failure that may have passed;

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-_HINT = "Restore a backup, or move the file away and bootstrap again."
+_HINT = "Restore a backup ('tideline restore'), or move the file away and bootstrap again."
 
 
 def checksum(key: bytes, value: bytes) -> int:

@@ -10,8 +10,16 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from state.store.sqlite_file import make_private, split_version
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+PAGES_PER_STEP: Final = 4096
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: str, stored: int) -> None:
@@ -20,8 +28,10 @@ def copy_before_migration(connection: sqlite3.Connection, path: str, stored: int
     copy_database(connection, Path(f"{path}.v{form}-{schema_version}.bak"))
 
 
-def copy_database(connection: sqlite3.Connection, target: Path) -> None:
-    """Write everything that is committed to the file ``target``, durably.
+def copy_database(
+    connection: sqlite3.Connection, target: Path, beat: Callable[[], None] = lambda: None
+) -> None:
+    """Write everything that is committed to the file ``target``, durably; ``beat`` is called in between.
 
     Raises OSError and ``sqlite3.Error``.
     """
@@ -29,7 +39,7 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     draft.unlink(missing_ok=True)
     make_private(str(draft))
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
-        connection.backup(copy)
+        connection.backup(copy, pages=PAGES_PER_STEP, progress=lambda *_: beat(), sleep=0.01)
         copy.execute("PRAGMA journal_mode = DELETE")
     publish(draft, target)
 

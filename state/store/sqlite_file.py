@@ -216,6 +216,6 @@ def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) 
             "the state file is damaged, or Tideline did not write it",
             path=path,
             reason=reason,
-            hint="Restore a backup, or move the file away and bootstrap again.",
+            hint="Restore a backup ('tideline restore'), or move the file away and bootstrap again.",
         )
     return FilesUnavailable("the state file cannot be read or written", path=path, reason=reason)

@@ -151,7 +151,7 @@ class SnapshotPool:
                 return self._idle.pop()
             generation = self._generation
         try:
-            return _ReadConnection(_connect(self._path), generation)
+            return _ReadConnection(connect_read_only(self._path), generation)
         except sqlite3.Error as error:
             self._leave()
             raise translate_error(error, self._path, was_open=True) from error
@@ -271,7 +271,8 @@ def bound(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:
     return ("key >= ?", (start,)) if end is None else ("key >= ? AND key < ?", (start, end))
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def connect_read_only(path: str) -> sqlite3.Connection:
+    """Return a connection that only reads; raises ``sqlite3.Error``."""
     connection = sqlite3.connect(
         f"file:{quote(path)}?mode=ro", uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
     )

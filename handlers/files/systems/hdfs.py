@@ -1,8 +1,10 @@
 """HDFS through ``hdfs-native``, a client in Rust: no JVM and no libhdfs.
 
-Publishing takes four steps: write a hidden file in the same directory, close it, which makes it durable on
-the DataNodes, and rename it over its final name in one call. Readers see the old file or the new one, never
-neither.
+Publishing takes three steps: write a hidden file in the same directory, close it, and rename it over its
+final name in one call. Readers see the old file or the new one, never neither. After closing, every DataNode
+of the pipeline has acknowledged every byte, but may have it in memory only; the names are in the NameNode's
+synced edit log. ``hsync`` is not called: it waits for a disk on each DataNode and for each file, it does not
+exist for erasure-coded files, and ``dfs.datanode.synconclose`` gives the same to clusters that need it.
 
 The client reads ``core-site.xml`` and ``hdfs-site.xml`` from ``HADOOP_CONF_DIR``, so that name services with
 several NameNodes work as for other Hadoop programs. Options of ``files.options.hdfs`` are Hadoop settings
