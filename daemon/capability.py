@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from daemon.http.actions import Audit
     from daemon.process.supervisor import Job
     from daemon.sources.connections import CallMetrics
+    from daemon.sources.shared_readers import SharedReaders
     from daemon.status.model import DaemonStatus, StatusSection
     from daemon.status.reporter import ProjectionPart, SectionPart, SourcePart
 
@@ -72,6 +73,8 @@ class Runtime:
     """The file of the configuration, for child processes, which read it themselves."""
     registry: CollectorRegistry
     calls: CallMetrics
+    readers: SharedReaders
+    """Read the topic of each source once for all of its projections."""
     projections: ProjectionMetrics
     status: Callable[[], DaemonStatus]
     relays_only: bool = False

@@ -37,6 +37,9 @@ class Embedded(Generic[T]):
 
     ``value`` raises MalformedEvent if the text is not such an object. A caller that changes the object must
     use ``copy()``. Two are equal if their texts are equal and both decode to the same struct.
+
+    Threads may share it: the text never changes, and the decoded object is only a cache of it. If one thread
+    forgets the object, or two decode at once, an equal one is decoded.
     """
 
     __slots__ = ("_decode", "_decode_outline", "_text", "_value")
@@ -53,9 +56,10 @@ class Embedded(Generic[T]):
     @property
     def value(self) -> T:
         """The decoded object. All callers share it and must not change it."""
-        if self._value is None:
-            self._value = self._decode(self._text)
-        return self._value
+        value = self._value  # read once: another thread may forget it meanwhile
+        if value is None:
+            self._value = value = self._decode(self._text)
+        return value
 
     @property
     def outline(self) -> Any:
@@ -64,9 +68,10 @@ class Embedded(Generic[T]):
 
         Of a partition: ``PartitionOutline``. Of other objects: all fields.
         """
-        if self._value is not None or self._decode_outline is None:
-            return self.value
-        return self._decode_outline(self._text)
+        value = self._value
+        if value is None and self._decode_outline is not None:
+            return self._decode_outline(self._text)
+        return self.value if value is None else value
 
     @property
     def text(self) -> str:
@@ -127,9 +132,15 @@ class Event:
     """Length of the decompressed message, which can be a thousand times that of the record."""
 
     def forget_values(self) -> None:
-        """Forget the decoded objects of an event that may contain many.
-        A batch of events stays in memory until it is applied.
+        """Forget the decoded objects.
+        An event stays in memory until its batch is applied, and longer if several projections share it.
         """
+
+
+def _forget(*objects: Embedded[Any] | None) -> None:
+    for each in objects:
+        if each is not None:
+            each.forget_value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +172,10 @@ class TableCreated(Event):
     after: Embedded[Table]
     files: tuple[SourceFile, ...] = ()
 
+    def forget_values(self) -> None:
+        """Forget the decoded table."""
+        _forget(self.after)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAltered(Event):
@@ -173,12 +188,20 @@ class TableAltered(Event):
     truncate: bool | None = None
     write_id: int | None = None
 
+    def forget_values(self) -> None:
+        """Forget the decoded tables."""
+        _forget(self.before, self.after)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDropped(Event):
     """DROP_TABLE."""
 
     before: Embedded[Table] | None = None
+
+    def forget_values(self) -> None:
+        """Forget the decoded table."""
+        _forget(self.before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +213,8 @@ class PartitionsAdded(Event):
     files: Mapping[str, tuple[SourceFile, ...]] = field(default_factory=dict)
 
     def forget_values(self) -> None:
-        """Forget the decoded partitions."""
-        for item in self.partitions:
-            item.forget_value()
+        """Forget the decoded table and partitions."""
+        _forget(self.owner, *self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,9 +231,8 @@ class PartitionsAltered(Event):
     write_id: int | None = None
 
     def forget_values(self) -> None:
-        """Forget the decoded partitions."""
-        for item in self.after:
-            item.forget_value()
+        """Forget the decoded table and partitions."""
+        _forget(self.owner, self.before, *self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +241,10 @@ class PartitionsDropped(Event):
 
     owner: Embedded[Table] | None
     specs: tuple[Mapping[str, str], ...]
+
+    def forget_values(self) -> None:
+        """Forget the decoded table."""
+        _forget(self.owner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +258,10 @@ class Inserted(Event):
     spec: Mapping[str, str] | None
     replace: bool | None
     files: tuple[SourceFile, ...]
+
+    def forget_values(self) -> None:
+        """Forget the decoded table and partition."""
+        _forget(self.owner, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +337,10 @@ class StatisticsUpdated(Event):
     statistics: Embedded[ColumnStatistics]
     write_id: int | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def forget_values(self) -> None:
+        """Forget the decoded table and statistics."""
+        _forget(self.owner, self.statistics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

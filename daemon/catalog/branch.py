@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daemon.catalog.queries import Answers, Query
     from daemon.config.model import Config
     from daemon.sources.connections import CallMetrics
+    from daemon.sources.shared_readers import SharedReaders
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
     from handlers.catalog.timelines.publisher import TimelinePublisher
@@ -34,6 +35,7 @@ class CatalogTools:
     config: Config
     calls: CallMetrics
     metrics: CatalogMetrics
+    readers: SharedReaders
     openers: Mapping[str, Callable[[BranchContext], OpenBranch]]
     """By the names of the branches."""
 

@@ -50,7 +50,7 @@ class Catalog(Capability):
         openers = {branch.name: branch.opener(runtime.registry) for branch in self.branches}
         if runtime.relays_only:
             return Parts()
-        tools = CatalogTools(runtime.config, runtime.calls, metrics, openers)
+        tools = CatalogTools(runtime.config, runtime.calls, metrics, runtime.readers, openers)
         catalogs = [build_catalog(tools, source) for source in CATALOG.of(runtime.config)]
         return Parts(
             jobs=[catalog.job for catalog in catalogs],
@@ -67,11 +67,12 @@ class Catalog(Capability):
         from daemon.consumer.metrics import ProjectionMetrics
         from daemon.process.metrics import LoopMetrics
         from daemon.sources.connections import CallMetrics
+        from daemon.sources.shared_readers import SharedReaders
 
         registry = CollectorRegistry(auto_describe=False)
         metrics = CatalogMetrics(registry, ProjectionMetrics(registry, LoopMetrics(registry)))
         openers = {branch.name: branch.opener(registry) for branch in self.branches}
-        return CatalogTools(config, CallMetrics(registry), metrics, openers)
+        return CatalogTools(config, CallMetrics(registry), metrics, SharedReaders(config), openers)
 
 
 def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:

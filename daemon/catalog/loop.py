@@ -19,7 +19,7 @@ from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.supervisor import Job
-from daemon.sources.connections import topic_reader
+from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
 from state.errors import Interrupted
 
@@ -98,6 +98,10 @@ class _Served:
         self._inbox.serve(self._do)
         return position
 
+    def skip(self, position: Position, time_s: int) -> None:
+        """Never called with events left out: a catalog receives all of them."""
+        raise AssertionError(f"a catalog skips no events: {position} {time_s}")
+
     def settle(self) -> bool:
         """Settle, then serve."""
         is_busy = self._projection.settle()
@@ -138,8 +142,9 @@ class _Catalog:
             self._opened.close()
             raise
         open_reader = partial(
-            topic_reader,
+            subscribe,
             tools.config,
+            tools.readers.of(source),
             source,
             projection=name,
             group=f"tideline.catalog.{source}",

@@ -27,7 +27,11 @@ class ProjectionMetrics(MetricTable):
 
     applied = Metric(Counter, "tideline_events_applied", "Events applied, by type.", "projection", "type")
     skipped = Metric(
-        Counter, "tideline_events_skipped", "Events without effect, by reason.", "projection", "reason"
+        Counter,
+        "tideline_events_skipped",
+        "Events passed to the projection without effect, by reason.",
+        "projection",
+        "reason",
     )
     apply_s = Metric(
         Histogram,

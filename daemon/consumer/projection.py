@@ -21,19 +21,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import GapDetected, Inconsistent
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.consumer.event_reader import Batch, EventReader
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.consumer.settings import ReaderStatus
-    from daemon.consumer.topic_reader import Batch, TopicReader
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
     from handlers.failures import TableFailure
     from state.errors import TidelineError
-    from state.event_log.positions import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,13 @@ class Projection(Protocol):
         restart, and so may be the last events if they changed nothing.
         """
 
+    def skip(self, position: Position, time_s: int) -> None:
+        """Continue after ``position``: the events before it that were not passed concern other projections.
+
+        ``time_s`` is the time of the last of them. Called often, so it writes nothing; the position becomes
+        durable with the next effect, or later. It then costs a restart only the reading of these events.
+        """
+
     def settle(self) -> bool | None:
         """Do deferred work for a short time.
         Called repeatedly while there is nothing to apply, so it must be cheap.
@@ -122,7 +129,7 @@ class ProjectionLoop:
     def __init__(  # noqa: PLR0913 - the parts of a loop, most of them by name
         self,
         projection: ServedProjection,
-        open_reader: Callable[[], TopicReader],
+        open_reader: Callable[[], EventReader],
         metrics: ProjectionMetrics,
         *,
         position: Position | None,
@@ -141,7 +148,7 @@ class ProjectionLoop:
         self._metrics = metrics
         self._report_further = report
         self._cross_gap = cross_gap
-        self._reader: TopicReader | None = None
+        self._reader: EventReader | None = None
         self.is_following = False
         """Whether events are followed now; for any thread."""
         self.status = ProjectionStatus(
@@ -160,7 +167,9 @@ class ProjectionLoop:
         try:
             if self._reader is None:
                 self._reader = self._open_reader()
-            follow(self._projection, self._reader, heartbeat, self._report, self.status)
+            follow(
+                self._projection, self._reader, heartbeat, self._report, self.status, visible=self._observe
+            )
         except GapDetected as gap:
             if self._cross_gap is None:
                 raise
@@ -183,26 +192,29 @@ class ProjectionLoop:
         return None if self._reader is None else self._reader.status
 
     def _report(self, status: ProjectionStatus) -> None:
-        moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
         self.is_following = status.state == "following"
         self._report_further(status)
-        if moved and status.applied_time_s is not None:
-            self._metrics.observe_visible(status.name, status.applied_time_s)
+
+    def _observe(self, time_s: int) -> None:
+        self._metrics.observe_visible(self._projection.name, time_s)
 
 
 def follow(
     projection: Projection,
-    reader: TopicReader,
+    reader: EventReader,
     heartbeat: Heartbeat,
     report: Callable[[ProjectionStatus], None],
     last: ProjectionStatus | None = None,
+    *,
+    visible: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Drive ``projection`` until ``heartbeat`` requests a stop;
     ``report`` receives the status in every iteration.
 
     ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
-    until the projection is open: while a target is down, they must not vanish. Raises what ``projection`` and
+    until the projection is open: while a target is down, they must not vanish. ``visible`` receives the time
+    of the last event of each applied batch. Raises what ``projection`` and
     ``reader`` raise. Does not close the projection: the caller does.
     """
     if last is None:
@@ -227,8 +239,10 @@ def follow(
             batch = reader.read(_BUSY_WAIT_S if is_busy else _WAIT_S)
             if batch.events:
                 status = _apply(projection, reader, batch, status)
+                visible(batch.events[-1].time_s)
                 heartbeat.progress()
             else:
+                status = _skip(projection, batch, status)
                 is_busy = projection.settle()
                 status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
@@ -236,26 +250,38 @@ def follow(
 
 
 def _apply(
-    projection: Projection, reader: TopicReader, batch: Batch, status: ProjectionStatus
+    projection: Projection, reader: EventReader, batch: Batch, status: ProjectionStatus
 ) -> ProjectionStatus:
     position = projection.apply(batch.events)
     _require_complete(position, batch, projection.name)
-    reader.acknowledge(position)
+    status = _skip(
+        projection, batch, replace(status, position=position, applied_time_s=batch.events[-1].time_s)
+    )
+    reader.acknowledge(batch.position)
     return replace(
         status,
-        position=position,
-        applied_time_s=batch.events[-1].time_s,
         quarantined=projection.quarantined(),
         failures=projection.failures(),
     )
 
 
+def _skip(projection: Projection, batch: Batch, status: ProjectionStatus) -> ProjectionStatus:
+    """Pass the end of a batch that has further events of other projections."""
+    if batch.time_s is None or status.position is None:
+        return status
+    if batch.position.expected() <= status.position.expected():
+        return status
+    projection.skip(batch.position, batch.time_s)
+    return replace(status, position=batch.position, applied_time_s=batch.time_s)
+
+
 def _require_complete(position: Position, batch: Batch, name: str) -> None:
     """Raise Inconsistent unless the whole batch was applied: the rest would never be passed again."""
-    if position != batch.position:
+    last = batch.events[-1]
+    if position != Position(last.event_id, last.part, last.parts):
         raise Inconsistent(
             "the projection did not apply all events of the batch",
             projection=name,
             position=str(position),
-            given=str(batch.position),
+            given=str(Position(last.event_id, last.part, last.parts)),
         )

@@ -23,12 +23,12 @@ from daemon.kafka.offset_search import OffsetReader, find_next, find_offset, is_
 from handlers.decoding.decoder import Format, recognise
 from handlers.decoding.messages import read_object
 from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic, Watermarks
-    from state.event_log.positions import Position
 
 
 log = structlog.get_logger(__name__)
@@ -72,6 +72,19 @@ class Seeker:
                 return self._find_start(records, position)
         except NotFound as error:  # the relay creates it; until then there is nothing to read
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
+
+    def look_back(self, position: Position, records: int) -> Position:
+        """Return an earlier position, by ``records`` if the topic has so many; raise what ``seek`` raises."""
+        end = self.seek(position).offset
+        with OffsetReader(self._broker, self._topic.name) as reader:
+            low = max(reader.watermarks().low, end - records)
+            if self.offsets_are_ids:
+                return Position(low)
+            found = reader.first_from(low, end)
+        if found is None:
+            return position
+        first = found.position  # in the middle of an event, continue after it
+        return min(position, Position(first.event_id) if first.part else Position.before(first.event_id))
 
     def next_offset(self, position: Position) -> int | None:
         """Return the offset of the next event; None if the topic does not contain it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from handlers.decoding.messages import DEFAULT_LIMITS, Limits
@@ -42,6 +42,29 @@ class ConsumerSettings:
     """How often the offset is committed for information."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingSettings:
+    """The shared reader of a source (``daemon.consumer.shared_reader``)."""
+
+    window_events: int = 4_000
+    window_bytes: int = 16 * 1024 * 1024
+    """Limits of the last events that are kept for projections that join, by number and length of records."""
+    backlog_events: int = 4_000
+    backlog_bytes: int = 24 * 1024 * 1024
+    """Limits of the events that wait for one projection. One that exceeds them leaves the shared reader.
+    Reading pauses while half of them wait for every projection."""
+    backlogs_bytes: int = 64 * 1024 * 1024
+    """Limit of the events that wait for all projections together. Above it, the one with most leaves."""
+    ahead_events: int = 20_000
+    """A projection that is further ahead moves the shared reader on."""
+    start_s: float = 30.0
+    """How long a projection waits for the start of the shared reader, before it reads on its own."""
+    stuck_s: float = 60.0
+    """A shared reader that has not read for so long is left."""
+    failed_s: float = 1.0
+    """After a failure, the shared reader is not started again for so long."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderStatus:
     """Status of a reader. Immutable, because other threads read it."""
@@ -64,6 +87,19 @@ class ReaderStatus:
     """Events of types that this version does not know."""
     foreign: int = 0
     """Dead letters that the source's notification log contradicts."""
+
+    def add_counts(self, later: ReaderStatus, earlier: ReaderStatus) -> ReaderStatus:
+        """Return this status with what another reader counted between two of its own."""
+        return replace(
+            self,
+            events=self.events + later.events - earlier.events,
+            duplicates=self.duplicates + later.duplicates - earlier.duplicates,
+            filled=self.filled + later.filled - earlier.filled,
+            searches=self.searches + later.searches - earlier.searches,
+            dead_letters=self.dead_letters + later.dead_letters - earlier.dead_letters,
+            unknown=self.unknown + later.unknown - earlier.unknown,
+            foreign=self.foreign + later.foreign - earlier.foreign,
+        )
 
 
 class GapFiller(Protocol):

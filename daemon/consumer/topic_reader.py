@@ -33,11 +33,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.consumer.event_reader import Batch, missing_event_ids
 from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.log_check import LogCheck
 from daemon.consumer.record_decoder import RecordDecoder
@@ -45,7 +46,7 @@ from daemon.consumer.seeker import Seeker
 from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller, ReaderStatus
 from daemon.kafka.broker import TopicRecord
 from handlers.events import Event, EventsLost, Undecodable
-from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable, TidelineError
+from state.errors import BadInput, GapDetected, Inconsistent, KafkaUnavailable, TidelineError
 from state.event_log.positions import Position, Step
 
 
@@ -62,16 +63,6 @@ _REMEDY: Final = (
     "The event can be read neither from the topic nor from the notification log, and does not name its "
     "table: see 'tideline dlq show'. Policies load the tables that it may have changed."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Contiguous events; ``position`` is that of the last one."""
-
-    events: tuple[Event, ...]
-    position: Position
-    caught_up: bool
-    """Whether the topic ended after them."""
 
 
 class TopicReader:
@@ -106,6 +97,15 @@ class TopicReader:
         self._committed_at_s = 0.0
         self.status = ReaderStatus(topic.name)
 
+    @property
+    def has_event_ids(self) -> bool:
+        """Whether the topic's records have event ids; known after ``seek``."""
+        return not self._seeker.offsets_are_ids
+
+    def look_back(self, position: Position, records: int) -> Position:
+        """Return an earlier position, by about ``records``; raise what ``seek`` raises."""
+        return self._seeker.look_back(position, records)
+
     def seek(self, position: Position) -> None:
         """Continue after ``position``;
         raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
@@ -127,12 +127,8 @@ class TopicReader:
         """Raise ConfigError where the reader needs event ids and the topic's format,
         which may be detected, has none.
         """
-        if self._settings.needs_event_ids and self._seeker.offsets_are_ids:
-            raise ConfigError(
-                "the records of the topic have no event ids",
-                topic=self.status.topic,
-                hint="Let Tideline relay the source, or remove its catalog from the configuration.",
-            )
+        if self._settings.needs_event_ids and not self.has_event_ids:
+            raise missing_event_ids(self.status.topic)
 
     def read(self, timeout_s: float) -> Batch:
         """Return the next events, at most ``batch_events`` and about ``batch_bytes``,
@@ -144,18 +140,20 @@ class TopicReader:
             raise self._failure
         self._ended = self._take(timeout_s)
         events: list[Event] = []
+        sizes_bytes: list[int] = []
         try:
-            duplicates, filled = self._read(events)
+            duplicates, filled = self._read(events, sizes_bytes)
         except TidelineError as error:
             if not events:
                 raise
             self._failure, duplicates, filled = error, 0, 0
         caught_up = self._ended and not self._ahead and self._filling is None and self._failure is None
         self._update_status(len(events), duplicates, filled, caught_up=caught_up)
-        return Batch(tuple(events), self._position, caught_up)
+        time_s = events[-1].time_s if events else None
+        return Batch(tuple(events), self._position, caught_up, time_s, tuple(sizes_bytes))
 
-    def _read(self, events: list[Event]) -> tuple[int, int]:
-        """Append the next events to ``events``; return how many were duplicates, and filled a gap."""
+    def _read(self, events: list[Event], sizes_bytes: list[int]) -> tuple[int, int]:
+        """Append the next events and their lengths; return how many were duplicates, and filled a gap."""
         duplicates = filled = size_bytes = 0
         while (
             len(events) < self._settings.batch_events
@@ -182,6 +180,7 @@ class TopicReader:
             else:
                 self._accept(record, event)
                 events.append(event)
+                sizes_bytes.append(record.size_bytes + event.unpacked_bytes)
                 filled += record.offset is None
         return duplicates, filled
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
+    from handlers.routing import Interest
 
 
 _PAUSED_S: Final = 0.5
@@ -89,6 +90,14 @@ class FollowedReplica:
         position = self._projection.apply(events)
         self._work_between_batches()
         return position
+
+    def find_interest(self) -> Interest:
+        """Return the events that the policy must receive."""
+        return self._projection.interest
+
+    def skip(self, position: Position, time_s: int) -> None:
+        """Continue after ``position``: the events that were not passed concern other policies."""
+        self._projection.skip(position, time_s)
 
     def settle(self) -> bool:
         """Do the projection's deferred work, then serve requests and loads;

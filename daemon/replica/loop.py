@@ -23,6 +23,7 @@ from daemon.replica.status.loads import LoadCounts
 from daemon.replica.status.points import PointTaker
 from daemon.replica.status.policy_sections import OpenPolicy
 from daemon.sources.connections import topic_reader
+from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
@@ -76,7 +77,7 @@ def build_replica(
     policy = runtime.config.policy(name)
     projection = projection_name(name)
     metrics.projections.series.join(projection)
-    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, shared, bootstraps))
+    lazy = LazyLoop(lambda: _Replica(runtime, name, metrics, shared, bootstraps))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -201,18 +202,15 @@ class _Replica:
 
     def __init__(
         self,
-        config: Config,
+        runtime: Runtime,
         name: str,
         metrics: ReplicaMetrics,
         shared: SharedResources,
         bootstraps: BootstrapTurns,
     ) -> None:
+        config, source = runtime.config, runtime.config.policy(name).source
         observer = PolicyObserver(metrics, projection_name(name))
         self._pulse = Pulse()
-        # Built before the state is opened, so that a failure leaves nothing open.
-        reader = topic_reader(
-            config, config.policy(name).source, projection=projection_name(name), group=f"tideline.{name}"
-        )
         projection, copies = build_projection(
             config,
             name,
@@ -240,6 +238,14 @@ class _Replica:
             self._report_pause,
             external,
             self._report_promotion,
+        )
+        reader = subscribe(
+            config,
+            runtime.readers.of(source),
+            source,
+            projection=projection_name(name),
+            group=f"tideline.{name}",
+            find_interest=self._followed.find_interest,
         )
         self._points = PointTaker(name)
         self.parts = OpenPolicy(

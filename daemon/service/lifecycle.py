@@ -47,6 +47,7 @@ from daemon.process.supervisor import Job, Supervisor
 from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics
+from daemon.sources.shared_readers import SharedReaders
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, probe_routes, status_routes
@@ -122,6 +123,7 @@ class _Daemon:
             config_file=config_file,
             registry=registry,
             calls=CallMetrics(registry),
+            readers=SharedReaders(config),
             projections=ProjectionMetrics(registry, loops),
             status=self._status,
             relays_only=not projections,

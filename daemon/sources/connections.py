@@ -108,5 +108,13 @@ def topic_reader(
     # written.
     outbox = OutboxSettings(source=source_name, section=source.relay, spool_dir=config.state.dir)
     filler = build_outbox(lambda: source_client(source), outbox, topic)
-    settings = ConsumerSettings(group=group, format=source.record_format(), needs_event_ids=needs_event_ids)
+    settings = consumer_settings(config, source_name, group=group, needs_event_ids=needs_event_ids)
     return TopicReader(broker, topic, settings, letters, filler)
+
+
+def consumer_settings(
+    config: Config, source_name: str, *, group: str, needs_event_ids: bool = False
+) -> ConsumerSettings:
+    """Return the settings of a reader of the source's topic."""
+    form = config.sources[source_name].record_format()
+    return ConsumerSettings(group=group, format=form, needs_event_ids=needs_event_ids)

@@ -32,6 +32,7 @@ from handlers.replication.position.progress import RecordedPosition, TargetProgr
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
+from handlers.routing import Interest
 from state.errors import ConfigError, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
 
@@ -191,6 +192,15 @@ class ReplicationProjection:
         """Abort transactions that ended at the source without an event."""
         if self._reconciliation.run(self._recorded.applied):
             self._recorded.record()
+
+    @property
+    def interest(self) -> Interest:
+        """The events that the policy must receive; known after ``open``."""
+        return Interest(frozenset({self._context.policy.source_db}), self._transactions.marks.unknown_txn_id)
+
+    def skip(self, position: Position, time_s: int) -> None:
+        """Continue after ``position``; the events before it that were not passed are not in ``interest``."""
+        self._recorded.skip(position, time_s)
 
     def settle(self) -> None:
         """Raise the target's ``repl.last.id`` to the position;

@@ -8,11 +8,11 @@ soon as a table is quarantined or released. The last is necessary because the ne
 ``repl.last.id`` past that event, and a restart would then consider the event applied. The recorded position
 is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
 
-Most batches of a source with many databases have no event that can have an effect here
-(``Dispatcher.may_take_effect``). Such a batch changes nothing in the state but the position, which is then
-recorded after ``RECORD_S`` or with the next effect, or less often with many policies
-(``idle_turns``). A run that is killed before reads these events again, and
-they have no effect again: the state that decides about them is the recorded one.
+Most events of a source with many databases can have no effect here (``Dispatcher.may_take_effect``,
+``handlers.routing``). Such events change nothing in the state but the position, which is then recorded after
+``RECORD_S`` or with the next effect, or less often with many policies (``idle_turns``). A run that is killed
+before reads these events again, and they have no effect again: the state that decides about them is the
+recorded one.
 
 The target's own position need not be written each time: a run that has its state does not need it. It is
 written
@@ -115,6 +115,11 @@ class RecordedPosition:
         self._time_s = event.time_s
         self._unrecorded_effects += took_effect
         self._is_behind = True
+
+    def skip(self, position: Position, time_s: int) -> None:
+        """Note that no event up to ``position`` that was not passed concerns the policy."""
+        self.begin_batch()
+        self.current, self._time_s, self._is_behind = position, time_s, True
 
     def is_due(self) -> bool:
         """Whether so much was applied, or so much time has passed,

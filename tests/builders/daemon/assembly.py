@@ -17,6 +17,7 @@ from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
 from daemon.sources.connections import CallMetrics
+from daemon.sources.shared_readers import SharedReaders
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes
 from tests.builders.daemon.loops import daemon_status
@@ -65,11 +66,13 @@ def runtime_of(
     """Return what capabilities build their parts from, with a registry of its own. Jobs can be started only
     with ``start_job``."""
     registry = registry_of(status)
+    config = config or config_of()
     return Runtime(
-        config=config or config_of(),
+        config=config,
         config_file=config_file,
         registry=registry,
         calls=CallMetrics(registry),
+        readers=SharedReaders(config),
         projections=ProjectionMetrics(registry, LoopMetrics(registry)),
         status=status,
         relays_only=relays_only,

@@ -185,6 +185,10 @@ class Collecting:
         self.position = Position(last.event_id, last.part, last.parts)
         return self.position
 
+    def skip(self, position: Position, time_s: int) -> None:
+        assert time_s > 0
+        self.position = position
+
     def settle(self) -> None:
         self.settled += 1
 

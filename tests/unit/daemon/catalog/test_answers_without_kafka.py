@@ -69,9 +69,13 @@ def catalog_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[boo
             close=lambda: None,
         )
         monkeypatch.setattr(loop, "open_catalog", lambda *_: opened)
-        monkeypatch.setattr(loop, "topic_reader", refuse)
+        monkeypatch.setattr(loop, "subscribe", refuse)
         config = SimpleNamespace(state=SimpleNamespace(dir=tmp_path))
-        tools: Any = SimpleNamespace(config=config, metrics=SimpleNamespace(projections=None))
+        tools: Any = SimpleNamespace(
+            config=config,
+            metrics=SimpleNamespace(projections=None),
+            readers=SimpleNamespace(of=lambda _source: None),
+        )
         return build_catalog(tools, "lake")
 
     return make
@@ -101,7 +105,7 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
         assert not part.view("tables").stale
         raise KafkaUnavailable("the broker went away")
 
-    monkeypatch.setattr(loop, "topic_reader", lambda *_, **__: SimpleNamespace(status=None))
+    monkeypatch.setattr(loop, "subscribe", lambda *_, **__: SimpleNamespace(status=None))
     monkeypatch.setattr(projection, "follow", follow)
     with pytest.raises(KafkaUnavailable):
         part.job.run(heartbeat)

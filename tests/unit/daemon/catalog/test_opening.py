@@ -15,6 +15,7 @@ from daemon.catalog.opening import open_catalog
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.process.metrics import LoopMetrics
 from daemon.sources.connections import CallMetrics
+from daemon.sources.shared_readers import SharedReaders
 from state.errors import HBaseUnavailable
 
 
@@ -42,6 +43,7 @@ def test_a_branch_that_fails_to_open_keeps_neither_the_state_file_nor_another_br
         config,
         CallMetrics(registry),
         CatalogMetrics(registry, ProjectionMetrics(registry, LoopMetrics(registry))),
+        SharedReaders(config),
         {"timelines": open_first, "partitions": fail},
     )
     for _ in range(2):  # the second attempt would fail with StateLocked

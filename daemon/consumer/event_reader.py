@@ -1,0 +1,61 @@
+"""The port through which a projection reads events, alone (``topic_reader``) or together with others
+(``subscription``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from daemon.consumer.settings import ReaderStatus
+    from handlers.events import Event
+    from state.event_log.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events without omissions up to ``position``."""
+
+    events: tuple[Event, ...]
+    position: Position
+    """The last event that was read. It comes after the last of ``events`` if others did not concern the
+    reader's projection (``daemon.consumer.subscription``)."""
+    caught_up: bool
+    """Whether the topic ended after them."""
+    time_s: int | None = None
+    """The time of the last event that was read; None if there was none."""
+    sizes_bytes: tuple[int, ...] = ()
+    """The length of each event's record."""
+
+
+class EventReader(Protocol):
+    """What a projection reads events from. Used by one thread, but for ``status``."""
+
+    status: ReaderStatus
+
+    def seek(self, position: Position) -> None:
+        """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
+
+    def read(self, timeout_s: float) -> Batch:
+        """Return the next events, waiting up to ``timeout_s`` for the first;
+        raise ConfigError, GapDetected, Transient.
+        """
+
+    def acknowledge(self, position: Position) -> None:
+        """Record that all events up to ``position`` are applied."""
+
+    def close(self) -> None:
+        """Release what reading needs; ``seek`` may follow."""
+
+
+def missing_event_ids(topic: str) -> ConfigError:
+    """Return the error of a reader that needs event ids, at a topic without them."""
+    return ConfigError(
+        "the records of the topic have no event ids",
+        topic=topic,
+        hint="Let Tideline relay the source, or remove its catalog from the configuration.",
+    )

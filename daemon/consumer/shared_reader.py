@@ -1,0 +1,104 @@
+"""The shared reader of a source: reads the topic once for all projections that are near its end.
+
+A projection reads through a ``Subscription``. The first one that starts determines where the shared reader
+begins; it looks back somewhat, because the others have been stopped or killed near this position, too. One
+that is far ahead moves it on, and those that are behind it read on their own until they are near.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from daemon.consumer.event_window import Member
+from daemon.consumer.settings import SharingSettings
+from daemon.consumer.shared_reading import Refusal, SharedReading
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.consumer.topic_reader import TopicReader
+    from handlers.routing import Interest
+    from state.event_log.positions import Position
+
+
+class SharedReader:
+    """Of one source; for any thread."""
+
+    def __init__(
+        self,
+        source: str,
+        open_reader: Callable[[], TopicReader],
+        settings: SharingSettings | None = None,
+        *,
+        has_several: bool = True,
+    ) -> None:
+        """``has_several`` says whether several projections may read together."""
+        self._source = source
+        self._open_reader = open_reader
+        self._settings = settings or SharingSettings()
+        self._look_back = self._settings.window_events // 2 if has_several else 0
+        self._lock = threading.Lock()
+        self._reading: SharedReading | None = None
+
+    def join(
+        self, interest: Interest, position: Position, *, starts: bool = True
+    ) -> tuple[SharedReading, Member] | None:
+        """Let a projection read together with others after ``position``; return None if it is not near them.
+
+        The shared reader is started if it does not run and ``starts`` is set. Raises the failure that keeps
+        it from reading.
+        """
+        reading = self._find_reading(position, starts=starts)
+        if reading is None:
+            return None
+        member = reading.join(interest, position)
+        if member is Refusal.AHEAD:
+            reading = self._move_on(reading, position)
+            member = reading.join(interest, position)
+        return (reading, member) if isinstance(member, Member) else None
+
+    def leave(self, reading: SharedReading, member: Member) -> None:
+        """Let a projection leave; with the last one, reading ends."""
+        with self._lock:
+            is_last = reading.leave(member)
+            if is_last and self._reading is reading:
+                self._reading = None
+        if is_last:
+            reading.close()
+
+    def _find_reading(self, position: Position, *, starts: bool) -> SharedReading | None:
+        with self._lock:
+            if self._reading is not None and self._has_ended(self._reading):
+                self._reading = None
+            if self._reading is None and starts:
+                self._reading = self._start(position)
+            return self._reading
+
+    def _has_ended(self, reading: SharedReading) -> bool:
+        """Whether the run has ended; after a failure, long enough ago that another attempt is worth while."""
+        if reading.ended_s is None:
+            return False
+        return reading.error is None or time.monotonic() - reading.ended_s >= self._settings.failed_s
+
+    def _move_on(self, reading: SharedReading, position: Position) -> SharedReading:
+        """Read after ``position`` from now on; those who still read before it continue on their own."""
+        with self._lock:
+            if self._reading is not reading:
+                return self._reading or self._start(position)
+            self._reading = moved = self._start(position)
+        reading.close()
+        return moved
+
+    def _start(self, position: Position) -> SharedReading:
+        reading = SharedReading(
+            self._open_reader,
+            position,
+            self._settings,
+            look_back=self._look_back,
+            name=f"events-{self._source}",
+        )
+        reading.start()
+        return reading

@@ -1,0 +1,235 @@
+"""One run of a source's shared reader: a thread that reads from one position on, until it fails, or until no
+projection reads with it.
+
+It reads and decodes each record once, and passes the events to the members of its window
+(``event_window``). Reading pauses while every member has enough to do.
+
+Its failures are not those of the projections. At a gap, reading continues after it, and all members leave:
+each reads on its own and finds out whether the gap concerns its position. After any other failure the run has
+ended, and its members get the error, as from a reader of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from daemon.consumer.event_window import EventWindow, Member
+from daemon.consumer.settings import ReaderStatus
+from state.errors import GapDetected, KafkaUnavailable, TidelineError
+from state.event_log.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.consumer.event_window import SharedEvent
+    from daemon.consumer.settings import SharingSettings
+    from daemon.consumer.topic_reader import TopicReader
+    from handlers.routing import Interest
+
+
+log = structlog.get_logger(__name__)
+
+_READ_S: Final = 0.5
+_CLOSE_S: Final = 5.0
+_DESERTED_S: Final = 10.0
+"""A run that no projection has joined for so long ends."""
+
+
+class Refusal(Enum):
+    """Why a projection cannot join."""
+
+    BEHIND = "behind"
+    """The window begins after its position."""
+    AHEAD = "ahead"
+    """Its position is far after the window."""
+    ENDED = "ended"
+    """The run has ended, or does not start."""
+
+
+class SharedReading:
+    """For any thread."""
+
+    def __init__(
+        self,
+        open_reader: Callable[[], TopicReader],
+        position: Position,
+        settings: SharingSettings,
+        *,
+        look_back: int,
+        name: str,
+    ) -> None:
+        """Read after ``position``, or from ``look_back`` events before it."""
+        self._open_reader = open_reader
+        self._position = position
+        self._settings = settings
+        self._look_back = look_back
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        """Notified when the run has started or ended, and when a member has joined, left or taken events."""
+        self._window: EventWindow | None = None
+        self._waits: dict[Member, threading.Condition] = {}
+        self._is_closing = False
+        self._deserted_s: float | None = None
+        """Monotonic time since which there has been no projection."""
+        self._beat_s = time.monotonic()
+        self.error: TidelineError | None = None
+        """The failure that ended the run."""
+        self.ended_s: float | None = None
+        """Monotonic time since which the run has ended; None while it runs."""
+        self.has_event_ids = True
+        self.status = ReaderStatus("")
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def join(self, interest: Interest, position: Position) -> Member | Refusal:
+        """Let a projection join after ``position``;
+        wait until the run has started. Raises the failure that ended it.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._window is not None or self.ended_s is not None, self._settings.start_s
+            )
+            self._raise_failure()
+            window = self._window
+            if window is None or self.ended_s is not None or self._is_closing:
+                return Refusal.ENDED
+            if not window.contains(position):
+                return Refusal.BEHIND
+            if window.is_far_ahead(position):
+                return Refusal.AHEAD
+            member = window.join(interest, position)
+            self._waits[member] = threading.Condition(self._lock)
+            self._changed.notify_all()
+            return member
+
+    def take(
+        self, member: Member, events_max: int, bytes_max: int, timeout_s: float
+    ) -> tuple[list[SharedEvent], int | None]:
+        """Return the next events of a member and the time of the last event that was read, waiting up to
+        ``timeout_s`` for the first.
+
+        If there are none, the member may have left (``Member.has_left``). Raises the failure of the run.
+        """
+        with self._lock:
+            window, wait = self._window, self._waits.get(member)
+            if window is None or wait is None:
+                self._raise_failure()
+                return [], None
+            wait.wait_for(lambda: member.backlog or member.has_left, timeout_s)
+            if member.has_left:
+                self._raise_failure()
+            taken = window.take(member, events_max, bytes_max)
+            if taken:
+                self._changed.notify_all()
+            return taken, taken[-1].event.time_s if member.backlog else window.end_s
+
+    def leave(self, member: Member) -> bool:
+        """Let a projection leave; return whether it was the last one.
+
+        One that had to leave will join again soon, so the run waits for it.
+        """
+        with self._lock:
+            had_left = member.has_left
+            if self._window is not None:
+                self._window.leave(member)
+            self._waits.pop(member, None)
+            self._changed.notify_all()
+            return not self._waits and not had_left
+
+    def is_stuck(self) -> bool:
+        """Whether the thread has not read for too long."""
+        return time.monotonic() - self._beat_s > self._settings.stuck_s
+
+    def close(self) -> None:
+        """Stop reading, and wait a short time for the thread."""
+        with self._lock:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join(_CLOSE_S)
+
+    def _main(self) -> None:
+        error: TidelineError | None = None
+        try:
+            with closing(self._open_reader()) as reader:
+                while not self._is_closing:
+                    self._read_until_gap(reader)
+        except TidelineError as failure:
+            error = failure
+        except Exception as failure:
+            log.exception("the shared reader ended unexpectedly")
+            error = KafkaUnavailable("the shared reader ended unexpectedly", reason=repr(failure))
+        with self._lock:
+            self.error, self.ended_s = error, time.monotonic()
+            self._dismiss()
+            self._changed.notify_all()
+
+    def _read_until_gap(self, reader: TopicReader) -> None:
+        """Read until a stop is requested, or until there is a gap; the next run continues after that."""
+        try:
+            position = self._position
+            if self._look_back:
+                position, self._look_back = reader.look_back(position, self._look_back), 0
+            reader.seek(position)
+            with self._lock:
+                self._window = EventWindow(position, self._settings)
+                self.has_event_ids, self.status = reader.has_event_ids, reader.status
+                self._changed.notify_all()
+            while not self._is_closing:
+                self._turn(reader)
+        except GapDetected as gap:
+            found = gap.context.get("found")
+            if not isinstance(found, int) or found <= self._position.event_id:
+                raise
+            log.warning("the shared reader continues after a gap", problem=str(gap), after=found)
+            self._position = Position(found)
+            with self._lock:
+                self._dismiss()
+                self._window = None
+
+    def _turn(self, reader: TopicReader) -> None:
+        """Read once, unless every projection has enough to do."""
+        self._beat_s = time.monotonic()
+        with self._changed:
+            if self._window is not None and self._window.is_full():
+                self._is_closing |= self._is_deserted()
+                self._changed.wait(_READ_S)
+                return
+            self._deserted_s = None
+        batch = reader.read(_READ_S)
+        self._position = batch.position
+        with self._lock:
+            self.has_event_ids, self.status = reader.has_event_ids, reader.status
+            if self._window is not None and batch.events:
+                for member in self._window.append(batch.events, batch.sizes_bytes):
+                    self._waits[member].notify_all()
+        reader.acknowledge(batch.position)
+
+    def _raise_failure(self) -> None:
+        """Raise the failure that ended the run;
+        not a gap, which may not concern the position of a projection. Needs the lock.
+        """
+        if self.error is not None and not isinstance(self.error, GapDetected):
+            raise self.error
+
+    def _is_deserted(self) -> bool:
+        """Whether there has been no projection for some time. Needs the lock."""
+        now_s = time.monotonic()
+        self._deserted_s = None if self._waits else self._deserted_s or now_s
+        return self._deserted_s is not None and now_s - self._deserted_s >= _DESERTED_S
+
+    def _dismiss(self) -> None:
+        """Let all members leave. Needs the lock."""
+        if self._window is not None:
+            for member in list(self._window.members):
+                self._window.leave(member)
+                self._waits.pop(member).notify_all()

@@ -1,0 +1,171 @@
+"""How a projection reads: together with the others of its source while it is near them, else on its own.
+
+A subscription is used like a reader of its own (``EventReader``). It joins the shared reader if its position
+lies in the window of that one; otherwise it reads with its own client until it does, and then closes the
+client. It leaves the shared reader if it does not keep up, if there is a gap, or if the shared reader is
+stuck. Wherever it reads, its events come in order, each once, and none that may concern it is missing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from daemon.consumer.event_reader import Batch, missing_event_ids
+from daemon.consumer.settings import ReaderStatus
+from handlers.routing import Interest
+from state.errors import TidelineError
+from state.event_log.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.consumer.event_window import Member
+    from daemon.consumer.settings import ConsumerSettings
+    from daemon.consumer.shared_reader import SharedReader
+    from daemon.consumer.shared_reading import SharedReading
+    from daemon.consumer.topic_reader import TopicReader
+    from handlers.events import Event
+
+
+log = structlog.get_logger(__name__)
+
+
+class Subscription:
+    """The reader of one projection (``EventReader``)."""
+
+    def __init__(
+        self,
+        shared: SharedReader,
+        open_reader: Callable[[], TopicReader],
+        settings: ConsumerSettings,
+        find_interest: Callable[[], Interest] = Interest,
+    ) -> None:
+        """``open_reader`` returns a reader of its own. ``find_interest`` is called after each ``seek``."""
+        self._shared = shared
+        self._open_reader = open_reader
+        self._settings = settings
+        self._find_interest = find_interest
+        self._interest = Interest()
+        self._joined: tuple[SharedReading, Member] | None = None
+        self._alone: TopicReader | None = None
+        self._position = Position(0)
+        self._passed: tuple[Event, ...] = ()
+        """The events of the last batch, which are applied when the next one is read."""
+        self._shared_counts = ReaderStatus("")
+        self._counted = ReaderStatus("")
+        """The status of the shared reader when it was counted last."""
+        self.status = ReaderStatus("")
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it reads together with others."""
+        return self._joined is not None
+
+    def seek(self, position: Position) -> None:
+        """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
+        self._leave()
+        self._position, self._interest = position, self._find_interest()
+        if not self._join(starts=True):
+            self._read_alone()
+        self._update_status(caught_up=False)
+
+    def read(self, timeout_s: float) -> Batch:
+        """Return the next events, waiting up to ``timeout_s`` for the first;
+        raise ConfigError, GapDetected, Transient.
+        """
+        self._forget_passed()
+        self._join_again()
+        batch = self._read_joined(timeout_s)
+        if batch is None:
+            assert self._alone is not None, "seek first"
+            batch = self._alone.read(timeout_s)
+        self._position, self._passed = batch.position, batch.events
+        self._update_status(caught_up=batch.caught_up)
+        return batch
+
+    def acknowledge(self, position: Position) -> None:
+        """Record that all events up to ``position`` are applied;
+        while it reads with others, the shared reader commits its own offset.
+        """
+        if self._alone is not None and not self.is_joined:
+            self._alone.acknowledge(position)
+
+    def close(self) -> None:
+        """Leave the shared reader, and release the own client."""
+        self._forget_passed()
+        self._leave()
+        if self._alone is not None:
+            self._alone.close()
+
+    def _join(self, *, starts: bool) -> bool:
+        """Join the shared reader if it is near; return whether that is so."""
+        self._joined = self._shared.join(self._interest, self._position, starts=starts)
+        if self._joined is None:
+            return False
+        self._counted = self._joined[0].status
+        if self._alone is not None:
+            self._alone.close()
+        return True
+
+    def _read_joined(self, timeout_s: float) -> Batch | None:
+        """Return the next events of the shared reader; None if the projection has left it."""
+        if self._joined is None:
+            return None
+        reading, member = self._joined
+        if reading.is_stuck():
+            log.warning("the shared reader is stuck; reading separately", topic=reading.status.topic)
+            self._leave()
+            self._read_alone()
+            return None
+        taken, time_s = reading.take(
+            member, self._settings.batch_events, self._settings.batch_bytes, timeout_s
+        )
+        self._position = member.position
+        if self._settings.needs_event_ids and not reading.has_event_ids:
+            raise missing_event_ids(reading.status.topic)
+        if member.has_left and not taken:
+            self._leave()
+            self._read_alone()
+            return None
+        events = tuple(shared.event for shared in taken)
+        caught_up = reading.status.caught_up and not member.backlog
+        return Batch(events, member.position, caught_up, time_s)
+
+    def _join_again(self) -> None:
+        """Join the others if the own client has come near them; it continues if they cannot read."""
+        if self._joined is None:
+            with suppress(TidelineError):
+                self._join(starts=self.status.caught_up)
+
+    def _read_alone(self) -> None:
+        if self._alone is None:
+            self._alone = self._open_reader()
+        self._alone.seek(self._position)
+
+    def _leave(self) -> None:
+        if self._joined is not None:
+            reading, member = self._joined
+            self._shared.leave(reading, member)
+            self._position = max(self._position, member.position)
+            self._joined = None
+
+    def _forget_passed(self) -> None:
+        """Forget the decoded objects of events that are applied, because the window keeps the events."""
+        passed, self._passed = self._passed, ()
+        for event in passed:
+            event.forget_values()
+
+    def _update_status(self, *, caught_up: bool) -> None:
+        status = ReaderStatus("") if self._alone is None else self._alone.status
+        if self._joined is not None:
+            shared = self._joined[0].status
+            self._shared_counts = self._shared_counts.add_counts(shared, self._counted)
+            self._counted = shared
+            status = ReaderStatus(shared.topic, offset=shared.offset).add_counts(status, ReaderStatus(""))
+        counts = status.add_counts(self._shared_counts, ReaderStatus(""))
+        self.status = replace(counts, position=self._position, caught_up=caught_up)

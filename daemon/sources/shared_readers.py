@@ -1,0 +1,66 @@
+"""The shared readers of a process, one for each source, and the subscriptions of projections to them."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from daemon.consumer.shared_reader import SharedReader
+from daemon.consumer.subscription import Subscription
+from daemon.sources.connections import consumer_settings, topic_reader
+from handlers.routing import Interest
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.config.model import Config
+
+
+class SharedReaders:
+    """Builds each reader when it is first needed; for any thread."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._readers: dict[str, SharedReader] = {}
+        self._lock = threading.Lock()
+
+    def of(self, source: str) -> SharedReader:
+        """Return the shared reader of a source; it reads once a projection does."""
+        with self._lock:
+            if source not in self._readers:
+                self._readers[source] = self._build(source)
+            return self._readers[source]
+
+    def _build(self, source: str) -> SharedReader:
+        config = self._config
+        policies = [policy.source for policy in config.policies.values()].count(source)
+        has_pattern = any(pattern.source == source for pattern in config.policy_patterns.values())
+        name = f"source:{source}"
+        return SharedReader(
+            source,
+            partial(topic_reader, config, source, projection=name, group=f"tideline.source.{source}"),
+            has_several=policies > 1 or has_pattern,
+        )
+
+
+def subscribe(
+    config: Config,
+    shared: SharedReader,
+    source: str,
+    *,
+    projection: str,
+    group: str,
+    needs_event_ids: bool = False,
+    find_interest: Callable[[], Interest] = Interest,
+) -> Subscription:
+    """Return the reader of ``projection``, which reads together with others where it can. Opens nothing yet.
+
+    ``group`` is that of its own client. ``find_interest`` returns the events that it must receive.
+    """
+    read_alone = partial(
+        topic_reader, config, source, projection=projection, group=group, needs_event_ids=needs_event_ids
+    )
+    settings = consumer_settings(config, source, group=group, needs_event_ids=needs_event_ids)
+    return Subscription(shared, read_alone, settings, find_interest)

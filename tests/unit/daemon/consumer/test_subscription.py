@@ -1,0 +1,294 @@
+"""A projection reads together with the others of its source while it is near them, else on its own, and
+receives each of its events once in either case."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.consumer import topic_reader as reading_module
+from daemon.consumer.settings import ConsumerSettings, SharingSettings
+from daemon.consumer.shared_reader import SharedReader
+from daemon.consumer.subscription import Subscription
+from daemon.consumer.topic_reader import TopicReader
+from daemon.kafka.broker import BrokerSettings
+from handlers.routing import Interest
+from state.errors import ConfigError, GapDetected, KafkaUnavailable
+from state.event_log.positions import Position
+from tests.builders.daemon.loops import eventually
+from tests.builders.kafka.fake_log import ListedLog, ddl, event
+from tests.builders.kafka.fake_topics import (
+    ListedFetcher,
+    ListedLetters,
+    ListedSeeker,
+    ListedTopic,
+    records_of,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.consumer.fetcher import FetchResult
+
+
+READ_S = 0.05
+
+
+class SharedTopic(ListedTopic):
+    """A topic that several clients read at once; counts them, and fails them if it is set to."""
+
+    failure: Exception | None = None
+    offsets_are_ids = False
+    clients = 0
+
+
+class SharedFetcher(ListedFetcher):
+    def __init__(self, topic: SharedTopic, offset: int) -> None:
+        super().__init__(topic, offset)
+        topic.clients += 1
+
+    def take(self, limit: int, timeout_s: float) -> FetchResult:
+        assert isinstance(self.topic, SharedTopic)
+        if self.topic.failure is not None:
+            raise self.topic.failure
+        result = super().take(limit, timeout_s)
+        if not result.records:
+            threading.Event().wait(0.002)  # as at the end of a real topic
+        return result
+
+    def close(self) -> None:
+        assert isinstance(self.topic, SharedTopic)
+        self.topic.clients -= not self.closed
+        super().close()
+
+
+class SharedSeeker(ListedSeeker):
+    def look_back(self, position: Position, records: int) -> Position:
+        offset = max(self.topic.low, self.seek(position).offset - records)
+        found = self.topic.first_from(offset, self.topic.high)
+        return position if found is None else min(position, Position.before(found.position.event_id))
+
+
+class Source:
+    """A topic with its shared reader, and the readers that projections have opened for themselves."""
+
+    def __init__(self, topic: SharedTopic, limits: dict[str, int]) -> None:
+        self.topic = topic
+        self.letters = ListedLetters()
+        self.shared_opened = 0
+        self.alone: list[str | None] = []
+        settings = SharingSettings(**{"failed_s": 0} | limits)
+        self.shared = SharedReader("src", self._open_shared, settings)
+        self.subscriptions: list[Subscription] = []
+
+    def _open(self, **settings: Any) -> TopicReader:
+        named: Any = SimpleNamespace(name="topic")
+        values = ConsumerSettings(**{"group": "g", "format": "auto"} | settings)
+        return TopicReader(BrokerSettings("nowhere:1"), named, values, self.letters)
+
+    def _open_shared(self) -> TopicReader:
+        self.shared_opened += 1
+        return self._open(batch_events=2)
+
+    def subscribe(self, db: str | None, **settings: Any) -> Subscription:
+        def open_alone() -> TopicReader:
+            self.alone.append(db)
+            return self._open(**settings)
+
+        interest = Interest(None if db is None else frozenset({db}))
+        values = ConsumerSettings(**{"group": "g", "format": "auto"} | settings)
+        self.subscriptions.append(Subscription(self.shared, open_alone, values, lambda: interest))
+        return self.subscriptions[-1]
+
+    def append(self, first: int, last: int) -> None:
+        """Append events; event n is of database ``dbn``."""
+        self.topic.append(*records_of(ListedLog(ddl(event_id) for event_id in range(first, last + 1)), first))
+
+
+@pytest.fixture
+def source_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Source]]:
+    made: list[Source] = []
+
+    def make(last: int, **limits: int) -> Source:
+        topic = SharedTopic()
+        monkeypatch.setattr(
+            reading_module,
+            "Seeker",
+            lambda *_: SharedSeeker(topic, offsets_are_ids=topic.offsets_are_ids),
+        )
+        monkeypatch.setattr(
+            reading_module, "Fetcher", lambda _b, _t, offset, _s: SharedFetcher(topic, offset)
+        )
+        made.append(Source(topic, limits))
+        made[-1].append(1, last)
+        return made[-1]
+
+    yield make
+    for source in made:
+        for subscription in source.subscriptions:
+            subscription.close()
+        assert source.topic.clients == 0, "every client is closed"
+
+
+def read_until(subscription: Subscription, event_id: int) -> list[int]:
+    """Read until the subscription has passed an event; return the ids of the events that it received."""
+    received: list[int] = []
+
+    def passed() -> bool:
+        batch = subscription.read(READ_S)
+        received.extend(each.event_id for each in batch.events)
+        return batch.position.event_id >= event_id
+
+    eventually(passed)
+    return received
+
+
+def test_projections_at_the_end_of_the_topic_share_one_reader(source_of: Callable[..., Source]) -> None:
+    source = source_of(9)
+    one, other, everything = source.subscribe("db8"), source.subscribe("db9"), source.subscribe(None)
+    for subscription, position in ((one, 7), (other, 8), (everything, 7)):
+        subscription.seek(Position(position))
+    assert [read_until(each, 9) for each in (one, other, everything)] == [[8], [9], [8, 9]]
+    source.append(10, 11)
+    assert [read_until(each, 11) for each in (one, everything)] == [[], [10, 11]]
+    assert (source.shared_opened, source.alone, source.topic.clients) == (1, [], 1)
+
+
+def test_one_that_is_behind_reads_on_its_own_until_it_is_near_and_closes_its_client_then(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(40, window_events=10)
+    near, behind = source.subscribe(None), source.subscribe(None, batch_events=5)
+    near.seek(Position(38))
+    assert read_until(near, 40) == [39, 40]
+    behind.seek(Position(12))
+    assert source.alone == [None]
+    assert read_until(behind, 40) == list(range(13, 41))
+    source.append(41, 41)
+    assert read_until(behind, 41) == [41]
+    assert behind.is_joined
+    assert source.topic.clients == 1, "only the shared one"
+
+
+def test_one_that_does_not_keep_up_leaves_and_still_receives_every_event_once(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(2, window_events=4, backlog_events=8)
+    slow, fast = source.subscribe(None), source.subscribe(None)
+    for subscription in (slow, fast):
+        subscription.seek(Position(0))
+        assert read_until(subscription, 2) == [1, 2]
+    received: list[int] = []
+    for event_id in range(3, 40):
+        source.append(event_id, event_id)
+        received += read_until(fast, event_id)
+    assert received == list(range(3, 40))
+    assert source.alone == []
+    assert read_until(slow, 39) == list(range(3, 40))
+    assert source.alone == [None]
+
+
+def test_a_single_projection_that_is_slow_keeps_the_shared_reader_waiting(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(60, backlog_events=8)
+    slow = source.subscribe(None, batch_events=3)
+    slow.seek(Position(0))
+    assert read_until(slow, 60) == list(range(1, 61))
+
+
+def test_one_that_is_far_ahead_does_not_wait_for_one_that_is_far_behind(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(60, backlog_events=8, ahead_events=20, window_events=8)
+    behind, ahead = source.subscribe(None), source.subscribe(None)
+    behind.seek(Position(0))
+    assert behind.read(READ_S).events
+    ahead.seek(Position(59))
+    assert read_until(ahead, 60) == [60]
+    assert source.alone == []
+    assert read_until(behind, 60)[-1] == 60
+
+
+def test_the_shared_reader_looks_back_so_that_those_stopped_a_little_earlier_join(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(60, window_events=40)
+    later, earlier = source.subscribe(None), source.subscribe(None)
+    later.seek(Position(60))
+    earlier.seek(Position(45))
+    assert read_until(earlier, 60) == list(range(46, 61))
+    assert source.alone == []
+
+
+def test_a_gap_is_reported_to_those_before_it_and_to_nobody_else(source_of: Callable[..., Source]) -> None:
+    source = source_of(5)
+    before, after = source.subscribe(None), source.subscribe(None)
+    before.seek(Position(3))
+    assert read_until(before, 5) == [4, 5]
+    source.append(8, 12)
+    with pytest.raises(GapDetected) as caught:
+        read_until(before, 12)
+    assert (caught.value.context["expected"], caught.value.context["found"]) == (6, 8)
+    before.close()
+    after.seek(Position(9))
+    assert read_until(after, 12) == [10, 11, 12]
+    source.append(13, 13)
+    assert read_until(after, 13) == [13]
+    eventually(lambda: after.read(READ_S).position == Position(13) and after.is_joined)
+    before.seek(Position(5))
+    with pytest.raises(GapDetected):
+        read_until(before, 12)
+    assert after.is_joined
+    source.append(14, 14)
+    assert read_until(after, 14) == [14]
+
+
+def test_a_failure_of_the_broker_reaches_all_and_all_read_on_afterwards(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(5)
+    readers = [source.subscribe(None), source.subscribe("db7")]
+    for reader in readers:
+        reader.seek(Position(4))
+        read_until(reader, 5)
+    source.topic.failure = KafkaUnavailable("no broker answers")
+    for reader in readers:
+        with pytest.raises(KafkaUnavailable):
+            read_until(reader, 9)
+        reader.close()
+    source.topic.failure = None
+    source.append(6, 7)
+    for reader, expected in zip(readers, ([6, 7], [7]), strict=True):
+        reader.seek(Position(5))
+        assert read_until(reader, 7) == expected
+    assert source.alone == []
+
+
+def test_a_record_that_cannot_be_decoded_is_written_to_the_dead_letters_once(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(3)
+    readers = [source.subscribe("db1"), source.subscribe("db2")]
+    for reader in readers:
+        reader.seek(Position(3))
+    broken = event(4, "CREATE_TABLE", {"db": "db1"}, db="db1", table="t")
+    source.topic.append(*records_of(ListedLog([broken]), 4))
+    assert [read_until(reader, 4) for reader in readers] == [[4], []]
+    assert [event_id for _, _, event_id in source.letters.put_in] == [4]
+    assert [reader.status.dead_letters for reader in readers] == [1, 1]
+
+
+def test_a_projection_that_needs_event_ids_refuses_a_topic_without_them(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(3)
+    source.topic.offsets_are_ids = True
+    catalog = source.subscribe(None, needs_event_ids=True)
+    catalog.seek(Position(0))
+    with pytest.raises(ConfigError, match="no event ids"):
+        catalog.read(READ_S)
