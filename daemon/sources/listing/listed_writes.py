@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
     from concurrent.futures import Future
 
+    from daemon.sources.listing.one_write import Scans
     from daemon.sources.write_events import CommitWrites, Connect
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots
@@ -175,16 +176,18 @@ class ListedWrites:
             _, checksum, cm_root, *_ = (*next(iter(candidate.entries.values()), "").split("#"), "", "", "")
             if checksum and cm_root:
                 self._sample = Sample(checksum, cm_root)
-        return self._pool.submit(partial(prepare, write=write, tools=self._tools, scans=self._scans(write)))
+        return self._pool.submit(
+            partial(prepare, write=write, tools=self._tools, scans=self._choose_scans(write))
+        )
 
-    def _scans(self, write: CandidateWrite) -> bool:
-        """Whether partitions are looked for that no event names: of tables that need it, and at times of all
-        others, because not every such program is known.
+    def _choose_scans(self, write: CandidateWrite) -> Scans:
+        """Return when partitions are looked for that no event names: always for tables that need it, and at
+        times for others, because not every such program is known.
         """
         self._commits += 1
         if write.table in self._scan_tables or write.table in self.found_by_scan:
-            return True
-        return self._commits % SAMPLE_EVERY == 0
+            return "always"
+        return "suspected" if self._commits % SAMPLE_EVERY else "check"
 
     def _start(
         self, write: CandidateWrite, prepared: Future[PreparedWrite] | PreparedWrite

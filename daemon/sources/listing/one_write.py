@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from daemon.sources.listing.partition_scan import scan
 from daemon.sources.listing.unnamed_files import Sample, read_files
@@ -54,6 +54,11 @@ STREAMED: Final = (
 )
 
 
+Scans = Literal["always", "check", "suspected"]
+"""When partitions are looked for that no event names: always, always if that is cheap, or if the events do
+not look like those of an SQL statement."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
     """What a write left in one partition, "" for a table without partitions."""
@@ -88,30 +93,40 @@ class ListingTools:
 
 
 def prepare(
-    log: NotificationLog, write: CandidateWrite, tools: ListingTools, *, scans: bool = False
+    log: NotificationLog, write: CandidateWrite, tools: ListingTools, scans: Scans = "suspected"
 ) -> PreparedWrite:
-    """Return where to list. With ``scans``, or if the events do not look like those of an SQL statement,
-    partitions that no event names are looked for. Raises Transient.
+    """Return where to list; ``scans`` says when partitions are looked for that no event names.
+
+    Raises Transient.
     """
     try:
         table = _find_table(log, write)
-    except (NotFound, BadInput):
+    except NotFound:
         return PreparedWrite(write, incomplete=RENAMED)
+    except (BadInput, Refused) as error:
+        return PreparedWrite(write, incomplete=f"[{error.code}] {error.message}")
     if not write.is_complete:
         return PreparedWrite(write, incomplete="too many partitions were written to remember them")
     if table.partitionKeys:
-        return _prepare_partitions(write, table, tools, scans=scans)
+        return _prepare_partitions(write, table, tools, scans)
     named = write.partitions.get("")
     return PreparedWrite(write, table, {"": named or Candidate(table.sd.location or "")})
 
 
 def _prepare_partitions(
-    write: CandidateWrite, table: Table, tools: ListingTools, *, scans: bool
+    write: CandidateWrite, table: Table, tools: ListingTools, scans: Scans
 ) -> PreparedWrite:
-    if not scans and any(each.is_altered for each in write.partitions.values()):
+    is_sql = any(each.is_altered for each in write.partitions.values())
+    if is_sql and scans == "suspected":
         return PreparedWrite(write, table, write.partitions)
     try:
-        scanned = scan(tools.file_systems, table, write.time_s, allowed=tools.allowed)
+        scanned = scan(
+            tools.file_systems,
+            table,
+            write.time_s,
+            allowed=tools.allowed,
+            needs_times=is_sql and scans == "check",
+        )
     except NotFound:
         scanned = {}
     except (BadInput, Refused) as error:
@@ -233,7 +248,7 @@ def _select_same(
     db, _, name = write.table.partition(".")
     try:
         table = log.get_table(db, name)
-    except NotFound:
+    except (BadInput, Refused):
         return set()
     if not is_same_table(known, table) or table.sd.location != known.sd.location:
         return set()

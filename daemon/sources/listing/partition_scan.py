@@ -35,9 +35,16 @@ CANDIDATES_MAX: Final = 20_000
 
 
 def scan(
-    file_systems: FileSystems, table: Table, since_s: int, *, allowed: AllowedRoots
+    file_systems: FileSystems,
+    table: Table,
+    since_s: int,
+    *,
+    allowed: AllowedRoots,
+    needs_times: bool = False,
 ) -> dict[str, Candidate]:
     """Return the partitions whose directories have changed since ``since_s``, by name.
+
+    With ``needs_times``, directories without times count as not changed.
 
     Raises UnsafePath, FilesUnavailable, and LimitExceeded if there are too many.
     """
@@ -47,7 +54,9 @@ def scan(
     since_ns = (since_s - SLACK_S) * 1_000_000_000
     scanner = _Scanner(file_systems.of(root), [key.lower() for key in partition_key_names(table)], since_ns)
     found: dict[str, Candidate] = {}
-    for name, location in scanner.find(root, "", 0):
+    for name, location, mtime_ns in scanner.find(root, "", 0):
+        if mtime_ns is None and needs_times:
+            continue
         if len(found) >= CANDIDATES_MAX:
             raise LimitExceeded("too many partitions have changed", path=str(root), limit=CANDIDATES_MAX)
         found[name] = Candidate(str(location), is_scanned=True)
@@ -61,8 +70,8 @@ class _Scanner:
         self._since_ns = since_ns
         self._listings = 0
 
-    def find(self, directory: Location, path: str, level: int) -> Iterator[tuple[str, Location]]:
-        """Yield name and location of the partitions below ``directory``, which is at ``path``."""
+    def find(self, directory: Location, path: str, level: int) -> Iterator[tuple[str, Location, int | None]]:
+        """Yield name, location and time of the partitions below ``directory``, which is at ``path``."""
         self._listings += 1
         if self._listings > LISTINGS_MAX:
             raise LimitExceeded(
@@ -81,4 +90,4 @@ class _Scanner:
                 with suppress(NotFound):
                     yield from self.find(below, name, level + 1)
             elif entry.mtime_ns is None or entry.mtime_ns >= self._since_ns:
-                yield name, below
+                yield name, below, entry.mtime_ns

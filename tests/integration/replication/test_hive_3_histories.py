@@ -143,6 +143,7 @@ class History:
             self.live.follow()
         except Killed:
             self.passes = 0
+            self.live.replica.projection.close()  # records nothing, because the replica has failed
             self.live = self.old.open_replica(store=self.store, again=True)
             self.live.follow()
         self.passes = 0

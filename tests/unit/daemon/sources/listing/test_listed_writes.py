@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,7 @@ from handlers.events import FilesWritten, TxnCommitted
 from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.local import LocalFiles
-from state.errors import FilesUnavailable, ServerFault
+from state.errors import FilesUnavailable, Refused, ServerFault
 from state.transactions.open_candidates import Candidate, CandidateWrite
 from tests.builders.kafka.listed_source import ListedSource, delta
 
@@ -173,6 +174,43 @@ def test_tables_of_the_setting_are_scanned_although_events_name_partitions(sourc
     source.commit(txn)
     assert set(writes_of(source.relay(source.outbox(scan_tables=["sales.s"])))) == {"dt=a", "dt=b"}
     assert set(writes_of(source.relay())) == {"dt=a"}
+
+
+class TimelessFiles(LocalFiles):
+    """Directories without times, as in an object store."""
+
+    def list(self, location: Location) -> Sequence[Entry]:
+        return [replace(each, mtime_ns=None) for each in super().list(location)]
+
+
+def test_an_object_store_is_searched_only_if_the_events_suggest_it(
+    source: ListedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every directory is a candidate there."""
+    monkeypatch.setattr(listed_writes, "SAMPLE_EVERY", 1)
+    source.files = FileSystems({"file": lambda _authority, _options: TimelessFiles()})
+    source.create("s", keys=True)
+    for day in ("a", "b"):
+        source.add_partition("s", day)
+    for write_id, is_sql in ((1, True), (2, False)):
+        txn = source.begin(("s", write_id))
+        source.lay("s/dt=b", delta(write_id))
+        if is_sql:
+            source.alter_partition("s", "a")
+        source.commit(txn)
+    writes = [event for event in source.relay() if isinstance(event, FilesWritten)]
+    assert [(each.partition_name, each.write_id) for each in writes] == [("dt=b", 2)]
+
+
+def test_a_table_that_may_not_be_read_makes_only_its_write_incomplete(source: ListedSource) -> None:
+    source.create("t")
+    txn = source.begin(("t", 1))
+    source.lay("t", delta(1))
+    source.commit(txn)
+    source.log.failing = lambda call: Refused("no access") if call == "get_table" else None
+    (write,) = writes_of(source.relay()).values()
+    assert write.incomplete is not None
+    assert "no access" in write.incomplete
 
 
 def test_a_sample_of_other_commits_is_checked(source: ListedSource, monkeypatch: pytest.MonkeyPatch) -> None:
