@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dev.stack.hive.sql_session import Session
     from handlers.decoding.records.record_writer import Record
     from handlers.events import Event
+    from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from state.store import Store
 
 
@@ -94,12 +95,22 @@ class Hive3Source:
         """
         return RelayedReplica(self, self._replica(start=False if again else self.start, store=store))
 
+    def begin(self, bootstrap: BootstrapOptions) -> Replica:
+        """Return a replica whose bootstrap begins when it is opened."""
+        return self._replica(start=True, bootstrap=bootstrap)
+
     def events(self, after: int, upto: int) -> list[Event]:
         """Return events that were relayed."""
         events = (decode(record.value, record.headers) for record in self.records)
         return [each for each in events if after < each.event_id <= upto]
 
-    def _replica(self, *, start: bool | int, store: Store | None = None) -> Replica:
+    def _replica(
+        self,
+        *,
+        start: bool | int,
+        store: Store | None = None,
+        bootstrap: BootstrapOptions | None = None,
+    ) -> Replica:
         return build_replica(
             self.cluster.metastore.uri,
             self.target.metastore,
@@ -107,6 +118,7 @@ class Hive3Source:
             roots=self.roots,
             start=start,
             store=store,
+            bootstrap=bootstrap,
         )
 
     def _outbox(self) -> Outbox:

@@ -119,18 +119,27 @@ class TargetPartitions:
         and those of partitions that were given column statistics.
 
         Those with a write id and those without have a call each: Hive rejects partitions of different write
-        ids in one.
+        ids in one. So have those without that were given statistics, under the write id of the snapshot:
+        they keep it.
         """
-        changed = [
-            each.definition for each in partitions if not each.is_stored or each.name in with_statistics
-        ]
-        with_id = [each for each in changed if each.writeId is not None]
-        without_id = [each for each in changed if each.writeId is None]
+        with_id: list[Partition] = []
+        without_id: list[Partition] = []
+        with_that_of_statistics: list[Partition] = []
+        for each in partitions:
+            if each.is_stored and each.name not in with_statistics:
+                continue
+            if each.definition.writeId is not None:
+                with_id.append(each.definition)
+            elif each.name in with_statistics:
+                with_that_of_statistics.append(each.definition)
+            else:
+                without_id.append(each.definition)
         if with_id:
             valid = ValidWriteIds(f"{self._policy.target_db}.{self._table}", snapshot.write_id).format()
             self._alter(with_id, snapshot.write_id, valid)
-        if without_id:
-            self._alter(without_id, None, None)
+        for group in (without_id, with_that_of_statistics):
+            if group:
+                self._alter(group, None, None)
 
     def _alter(self, partitions: Sequence[Partition], write_id: int | None, valid: str | None) -> None:
         self._target.alter_partitions(

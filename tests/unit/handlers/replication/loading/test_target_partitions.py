@@ -141,6 +141,15 @@ def test_only_partitions_that_were_given_column_statistics_are_altered(load: Loa
     assert call.options["write_id"] is None
 
 
+def test_partitions_that_keep_the_write_id_of_their_statistics_have_a_call_of_their_own(load: Load) -> None:
+    """Hive 4.2 fails with an IllegalStateException otherwise."""
+    load.run(partition_of_source("a"), partition_of_source("b"))
+    set_parameter(load.target.stored["dt=a"])
+    calls = load.run(partition_of_source("a"), partition_of_source("b"), with_statistics=["dt=b"])
+    assert [[each.values for each in call.arguments[2]] for call in calls] == [[["a"]], [["b"]]]
+    assert [call.options["write_id"] for call in calls] == [None, None]
+
+
 def set_parameter(partition: Partition) -> None:
     partition.parameters = {**PARAMETERS, "note": "y"}
 
