@@ -118,8 +118,8 @@ docker-test: stack ## Test the stack as containers (as root it starts a Docker e
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker
 
 .PHONY: demo
-demo: $(DEMO_STAMP) ## Demonstrate replication end to end: a workload on the source and its replica
-	$(BIN)/python -m dev.demo
+demo: $(DEMO_STAMP) ## Demonstrate replication end to end: a workload on the source (FROM=3.1: of Hive 3.1) and its replica
+	FROM="$(FROM)" $(BIN)/python -m dev.demo
 
 .PHONY: demo-flat
 demo-flat: venv ## Demonstrate a flat event table on this machine (needs Java 17)
