@@ -1,0 +1,67 @@
+"""``tideline config check --live`` with a real source of Hive 3.1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.sources.checks import live_problems
+from tests.builders.components.hive_3 import stream
+from tests.builders.daemon.assembly import config_of
+from tests.builders.replication.small_workload import create_source
+
+
+if TYPE_CHECKING:
+    from daemon.config.model import Config
+    from dev.stack.cluster import HiveCluster
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+pytestmark = [pytest.mark.old_hive, pytest.mark.long]
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def config(hive_3: HiveCluster, target: ClusterEndpoints, kafka: str, topic: str, database: str) -> Config:
+    layout = hive_3.metastore.layout
+    roots = [f"file:{root}" for root in (layout.warehouse, layout.external, layout.cmroot)]
+    policy = {"source": "lake", "target": "dr", "database": database}
+    return config_of(
+        {
+            "sources": {"lake": {"metastore": [hive_3.metastore.uri], "topic": topic, "read_roots": roots}},
+            "targets": {"dr": {"metastore": [target.metastore]}},
+            "policies": {"shop": policy},
+            "kafka": {"bootstrap": kafka},
+        }
+    )
+
+
+def read_problems(config: Config) -> dict[str, str]:
+    """Return the reasons of the source's warnings by setting; it has nothing worse."""
+    found = [each for each in live_problems(config) if each.place == "source lake"]
+    assert all(each.warning for each in found), found
+    return {each.key: each.reason for each in found}
+
+
+def test_writers_that_do_not_log_what_they_write_and_databases_whose_files_are_not_kept_are_reported(
+    hive_3: HiveCluster, database: str, config: Config
+) -> None:
+    with hive_3.sql() as sql:
+        sql.run(f"create database {database}")
+        assert f"repl.source.for of {database}" in read_problems(config)
+        sql.run(f"drop database {database}")
+        create_source(sql, database)
+        assert f"repl.source.for of {database}" not in read_problems(config)
+        sql.run(
+            f"create table {database}.s (k int, v string) partitioned by (dt string) "
+            f"clustered by (k) into 1 buckets {ACID}"
+        )
+        sql.run(f"insert into {database}.s partition (dt = 'old') values (1, 'x')")
+        sql.run("set hive.metastore.dml.events=false")
+        sql.run(f"insert into {database}.s partition (dt = 'old') values (2, 'y')")
+    stream(hive_3, database, "s", ["3,z,old"])
+    problems = read_problems(config)
+    assert "logged no INSERT" in problems["hive.metastore.dml.events"]
+    assert "logged no event of their table" in problems["notification log"]
