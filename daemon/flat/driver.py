@@ -202,9 +202,11 @@ def mine_query_files(config: Config) -> int:
     from streaming.mining.miner import Miner, mine
     from streaming.mining.sources.directory import Directory
     from streaming.mining.sources.sql_files import SqlFilesSource
+    from streaming.mining.text_worker import TextWorker
 
-    miner, queries = Miner(mining.rules()), 0
-    with closing(open_key_log(config)) as log:
+    rules, queries = mining.rules(), 0
+    with closing(open_key_log(config)) as log, closing(TextWorker(rules)) as worker:
+        miner = Miner(rules, worker)
         for name, source in sources.items():
             tree = Directory.open(str(source.path), open_file_systems(config.files.all_options()))
             queries += mine(SqlFilesSource(name, tree, source.user, source.standing), miner, log).queries

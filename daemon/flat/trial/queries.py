@@ -1,11 +1,14 @@
 """The query files of a first try: the raw table that they read,
 which keys of it each of them reads, and what could not be read.
+
+Texts are read in a child process with limits, as those of a query log are.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -77,8 +80,9 @@ def guess_table(texts: Sequence[str]) -> RawTable | None:
     good enough for the keys to be found: the miner then resolves names exactly, and a table that is not raw
     has no keys. Names without a database are taken for tables of the database that the other names use most.
     """
-    from streaming.mining.miner import Miner
+    from streaming.mining.miner import Question
     from streaming.mining.model import Form, MiningRules
+    from streaming.mining.text_worker import TextWorker
 
     columns = Counter(_clean(name) for text in texts for name in _COLUMN.findall(text))
     named = [_split(name) for text in texts for name in _TABLE.findall(text)]
@@ -89,9 +93,10 @@ def guess_table(texts: Sequence[str]) -> RawTable | None:
     for column, _ in columns.most_common(3):
         tables = [table for name, _ in names.most_common(TABLES_MAX) if (table := _make(name, column))]
         if tables:
-            miner = Miner(MiningRules(raw_tables=tuple(tables), default_database=default_database))
-            for text in texts:
-                requests.update(table for table, _ in miner.read(text, Form.SQL, default_database).keys)
+            rules = MiningRules(raw_tables=tuple(tables), default_database=default_database)
+            with closing(TextWorker(rules)) as worker:
+                for mined in worker.read_all([Question(text, Form.SQL, default_database) for text in texts]):
+                    requests.update(table for table, _ in mined.keys)
     return requests.most_common(1)[0][0] if requests else None
 
 
@@ -117,11 +122,14 @@ def read_queries(queries: Sequence[Path], raw: RawTable) -> list[QueryFile]:
     """Return the keys of ``raw`` that each file reads, and what could not be read."""
     from streaming.mining.miner import Miner
     from streaming.mining.model import MiningRules, QueryText
+    from streaming.mining.text_worker import TextWorker
 
-    miner = Miner(MiningRules((raw,), default_database=raw.name.partition(".")[0]))
+    rules = MiningRules((raw,), default_database=raw.name.partition(".")[0])
+    texts = [QueryText(path.read_text(errors="replace"), "", 0, "") for path in queries]
+    with closing(TextWorker(rules)) as worker:
+        answers = Miner(rules, worker).mine_all(texts)
     files = []
-    for path in queries:
-        _, mined = miner.mine(QueryText(path.read_text(errors="replace"), "", 0, ""))
+    for path, (_, mined) in zip(queries, answers, strict=True):
         problem = "" if mined.keys else f"reads no key of {raw.json_column} in {raw.name}"
         if mined.unresolved:
             uses = ", ".join(f"{count} {reason.value}" for reason, count in sorted(mined.unresolved.items()))

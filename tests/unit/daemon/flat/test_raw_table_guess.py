@@ -1,10 +1,27 @@
-"""The raw table of users' queries is guessed from the queries themselves."""
+"""The raw table of users' queries is guessed from the queries themselves, within limits."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from daemon.flat.trial.queries import guess_table
+from daemon.flat.trial.queries import guess_raw_table, guess_table, read_queries
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+GOOD = "select get_json_object(json, '$.a') from web.raw"
+DOUBLING = (
+    "with a0 as (select json from web.raw)"
+    + "".join(
+        f", a{n} as (select json from a{n - 1} union all select json from a{n - 1})" for n in range(1, 60)
+    )
+    + " select get_json_object(json, '$.b') from a59"
+)
+"""Its parser would need gigabytes."""
 
 
 @pytest.mark.parametrize(
@@ -39,3 +56,14 @@ def test_the_table_with_the_most_keys_is_chosen(texts: list[str], expected: tupl
 )
 def test_queries_without_keys_give_no_table(text: str) -> None:
     assert guess_table([text]) is None
+
+
+def test_a_query_that_exceeds_the_limits_takes_away_nothing_from_the_others(tmp_path: Path) -> None:
+    files = [tmp_path / "good.sql", tmp_path / "hostile.sql"]
+    for file, text in zip(files, [GOOD, DOUBLING], strict=True):
+        file.write_text(text)
+    raw = guess_raw_table(files)
+    assert raw is not None
+    good, hostile = read_queries(files, raw)
+    assert ([key.text for key in good.keys], good.problem) == (["$.a"], "")
+    assert (hostile.keys, "too-large" in hostile.problem) == ((), True)
