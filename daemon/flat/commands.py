@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option
+from daemon.terminal.application import config_option, echo_json, json_option, print_text
 
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     if as_json:
         echo_json(trial)
     else:
-        click.echo(trial_text(trial))
+        print_text(trial_text(trial))
     if opens or (opens is None and not as_json):
         open_page(trial.page, always=bool(opens))
     ctx.exit(0 if trial.rows_left else 1)
@@ -138,7 +138,7 @@ def prepare(as_json: bool) -> None:
     if as_json:
         echo_json({"path": str(path), "bytes": path.stat().st_size})
     else:
-        click.echo(f"{path}: {path.stat().st_size / 1e6:.0f} MB; drivers of this installation use it")
+        print_text(f"{path}: {path.stat().st_size / 1e6:.0f} MB; drivers of this installation use it")
 
 
 @split.command()
@@ -156,7 +156,7 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(result)
     else:
-        click.echo(upkeep_text(result))
+        print_text(upkeep_text(result))
 
 
 @split.command()
@@ -206,7 +206,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     if as_json:
         echo_json(results)
     else:
-        click.echo(backfill_text(results))
+        print_text(backfill_text(results))
     ctx.exit(0 if all(each.is_done for each in results) else 1)
 
 
@@ -235,7 +235,7 @@ def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_js
     if as_json:
         echo_json({"table": settings.name, "key": column.text, "type": type_name})
     else:
-        click.echo(f"{settings.name}: the column of {column.text} is {type_name}")
+        print_text(f"{settings.name}: the column of {column.text} is {type_name}")
 
 
 @split.command()
@@ -252,7 +252,7 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(answer)
     else:
-        click.echo(plan_text(answer))
+        print_text(plan_text(answer))
 
 
 @split.command()
@@ -275,7 +275,7 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
         echo_json(answer)
     else:
         for each in answer["files"]:
-            click.echo(each["path"])
+            print_text(each["path"])
 
 
 @split.command()
@@ -296,7 +296,7 @@ def view(table: str, name: str | None, config_path: Path | None, as_json: bool) 
         echo_json(summary)
     else:
         did = "was written" if summary["changed"] else "was already up to date"
-        click.echo(
+        print_text(
             f"{summary['view']} {did}: version {summary['version']}, {len(summary['old_names'])} former names"
         )
 
@@ -320,18 +320,20 @@ def _order(config_path: Path | None, table: str, *, mines: bool = False) -> Driv
 
     config = _config(config_path)
     if mines and (queries := mine_query_files(config)):
-        click.echo(f"queries read: {queries}", err=True)
+        print_text(f"queries read: {queries}", err=True)
     return DriverOrder(flat_settings(config, table), flat_config(config, table).view)
 
 
 def _show_event(event: Mapping[str, Any]) -> None:
     from daemon.flat.text import event_text
 
-    click.echo(event_text(event), err=True)
+    print_text(event_text(event), err=True)
 
 
 def _echo_event(event: Mapping[str, Any]) -> None:
     import orjson
 
-    sys.stdout.write(orjson.dumps(event).decode() + "\n")
+    from daemon.terminal.layout import escape_json_controls
+
+    sys.stdout.write(escape_json_controls(orjson.dumps(event).decode()) + "\n")
     sys.stdout.flush()

@@ -19,11 +19,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from daemon.keylog.opening import open_key_log
 from daemon.keylog.settings import MINING
 from daemon.process.signals import stop_signals
+from daemon.terminal.application import print_text
 from state.columns.slots import HOUR_S
 from state.errors import BadInput, ConfigError, TidelineError
 
@@ -183,7 +182,7 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
             write_view(settings, name)
             shown = version
         except TidelineError as error:
-            click.echo(f"the compatibility view {name} was not written: {error}", err=True)
+            print_text(f"the compatibility view {name} was not written: {error}", err=True)
 
     return listen
 

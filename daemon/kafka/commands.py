@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option
-from daemon.terminal.layout import left_aligned
+from daemon.terminal.application import config_option, echo_json, json_option, print_text
+from daemon.terminal.layout import escape_controls, left_aligned
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def list_command(config_path: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(rows)
     else:
-        click.echo("\n".join(_lines(rows)))
+        print_text("\n".join(_lines(rows)))
 
 
 @dlq.command()
@@ -53,13 +53,13 @@ def show(number: int, config_path: Path | None, as_json: bool) -> None:
         echo_json(_row(letter) | {"value": value})
         return
     for name, text in _row(letter).items():
-        click.echo(f"{name:10} {text}")
+        print_text(f"{name:10} {text}")
     shown = (
         value
         if len(value) <= VALUE_CHARACTERS_MAX
         else f"{value[:VALUE_CHARACTERS_MAX]}… ({len(value)} characters)"
     )
-    click.echo(f"\n{_printable(shown)}")
+    print_text(f"\n{shown}")
 
 
 @dlq.command()
@@ -76,7 +76,7 @@ def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: b
     if as_json:
         echo_json({"number": number, "outcome": replayed.outcome.value, "problem": replayed.problem})
     else:
-        click.echo(f"{number}: {replayed.outcome.value}{f': {replayed.problem}' if replayed.problem else ''}")
+        print_text(f"{number}: {replayed.outcome.value}{f': {replayed.problem}' if replayed.problem else ''}")
     ctx.exit(1 if replayed.outcome is ReplayOutcome.UNREADABLE else 0)
 
 
@@ -113,11 +113,6 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     names = list(rows[0])
     texts = [
         [name.upper() for name in names],
-        *([_printable(str(row[name])) for name in names] for row in rows),
+        *([escape_controls(str(row[name])) for name in names] for row in rows),
     ]
     yield from left_aligned(texts)
-
-
-def _printable(text: str) -> str:
-    """Return ``text`` without control characters: every producer of the topic can choose it."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -30,7 +30,7 @@ from daemon.partitions.queries import (
     ListTables,
     NamesByValues,
 )
-from daemon.terminal.application import echo_json
+from daemon.terminal.application import echo_json, print_text
 from daemon.terminal.layout import aligned_lines
 
 
@@ -141,7 +141,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
         if options.as_json:
             echo_json(results)
         else:
-            click.echo("\n".join(check_text(one) for one in results) or "no table is indexed")
+            print_text("\n".join(check_text(one) for one in results) or "no table is indexed")
         if repair:
             loaded = [_load(access, options.source, one["table"], quiet=options.as_json) for one in differing]
             ctx.exit(0 if all(loaded) else 1)
@@ -182,10 +182,10 @@ def _load(access: Access, source: str | None, table: str, *, quiet: bool) -> boo
             break
         progress = progress_text(row)
         if progress != shown and not quiet:
-            click.echo(f"{table}: {progress}", err=True)
+            print_text(f"{table}: {progress}", err=True)
         shown = progress
     if not quiet:
-        click.echo(_result_text(table, row))
+        print_text(_result_text(table, row))
     return row is not None and row["state"] == "following"
 
 

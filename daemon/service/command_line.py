@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from daemon.service.capabilities import CAPABILITIES, all_commands, all_sections, command_groups
+from daemon.terminal.application import print_text
 from daemon.terminal.layout import failure_lines
 
 
@@ -70,7 +71,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, given: bool) ->
     if given:
         from daemon.terminal.application import version_text
 
-        click.echo(f"tideline {version_text()}")
+        print_text(f"tideline {version_text()}")
         ctx.exit()
 
 
@@ -102,7 +103,7 @@ def call(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("aborted", err=True)
+        print_text("aborted", err=True)
         return 1
     except BrokenPipeError:
         return 1
@@ -110,7 +111,7 @@ def call(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         for line in failure_lines(error):
-            click.echo(line, err=True)
+            print_text(line, err=True)
         return 1
     return code if isinstance(code, int) else 0
 

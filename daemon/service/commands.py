@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from daemon.service.capabilities import CAPABILITIES
-from daemon.terminal.application import application, config_option, echo, echo_json, json_option, load_config
+from daemon.terminal.application import (
+    application,
+    config_option,
+    echo,
+    echo_json,
+    json_option,
+    load_config,
+    print_text,
+)
 
 
 if TYPE_CHECKING:
@@ -129,10 +137,10 @@ def _nothing_configured(path: Path | None) -> Problem:
 
 def _print(path: Path | None, problems: Sequence[Problem]) -> None:
     for problem in problems:
-        click.echo(f"{'warning' if problem.warning else 'error'}: {problem}")
+        print_text(f"{'warning' if problem.warning else 'error'}: {problem}")
     warnings = len([problem for problem in problems if problem.warning])
     errors = len(problems) - warnings
-    click.echo(
+    print_text(
         f"{path or _DEFAULTS}: "
         f"{_counted(errors, 'problem') or _counted(warnings, 'warning') or 'no problems'}"
     )
@@ -159,7 +167,7 @@ def show(config_path: Path | None, as_json: bool) -> None:
     else:
         import yaml
 
-        click.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
+        print_text(yaml.safe_dump(values, sort_keys=False), nl=False)
 
 
 @config.command()
@@ -170,6 +178,6 @@ def schema(form: str) -> None:
 
     model = application().config_reader().model
     if form == "markdown":
-        click.echo(markdown(model), nl=False)
+        print_text(markdown(model), nl=False)
     else:
         echo_json(model.model_json_schema())

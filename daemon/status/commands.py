@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from daemon.status.address import daemon_option
-from daemon.terminal.application import application, config_option, echo_json, json_option, load_config
+from daemon.terminal.application import (
+    application,
+    config_option,
+    echo_json,
+    json_option,
+    load_config,
+    print_text,
+)
 
 
 if TYPE_CHECKING:
@@ -40,7 +47,6 @@ def status(
     """
     from daemon.status.client import fetch_status, load_status
     from daemon.status.text import status_text
-    from daemon.terminal.layout import escape_controls
 
     sections = application().status_sections()
     if daemon is not None:
@@ -51,7 +57,7 @@ def status(
     if as_json:
         echo_json(report.to_json())
     else:
-        click.echo(escape_controls(status_text(report, sections, shows_all=shows_all)))
+        print_text(status_text(report, sections, shows_all=shows_all))
     ctx.exit(1 if report.state == "stopped" else 0)
 
 
@@ -64,4 +70,4 @@ def version(as_json: bool) -> None:
     if as_json:
         echo_json({"version": version_text()})
     else:
-        click.echo(f"tideline {version_text()}")
+        print_text(f"tideline {version_text()}")

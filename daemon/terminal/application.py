@@ -53,7 +53,7 @@ def load_config(config_path: Path | None) -> Config:
     config = application().config_reader().load(path)
     if path is None and not config.sources:
         looked_for = ", ".join(str(default) for default in DEFAULT_PATHS)
-        click.echo(f"No configuration file found ({looked_for}). Name one with --config.", err=True)
+        print_text(f"No configuration file found ({looked_for}). Name one with --config.", err=True)
     return config
 
 
@@ -92,12 +92,20 @@ def json_option(command: Command) -> Command:
 
 def echo(answer: Answer, as_json: bool, text: Callable[[Answer], str]) -> None:
     """Print ``answer`` as JSON, or as the text that ``text`` returns."""
-    from daemon.terminal.layout import escape_controls
-
     if as_json:
         echo_json(answer)
     else:
-        click.echo(escape_controls(text(answer)))
+        print_text(text(answer))
+
+
+def print_text(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print text of one or several lines, as ``click.echo`` does, with its control characters escaped.
+
+    Commands print only with this module, because nearly every text contains names of others.
+    """
+    from daemon.terminal.layout import escape_controls
+
+    click.echo(escape_controls(text), err=err, nl=nl)  # noqa: TID251 - the text is escaped
 
 
 def echo_json(value: object) -> None:
@@ -107,4 +115,4 @@ def echo_json(value: object) -> None:
     from daemon.terminal.layout import escape_json_controls
 
     written = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    click.echo(escape_json_controls(written.decode()))
+    click.echo(escape_json_controls(written.decode()))  # noqa: TID251 - the text is escaped

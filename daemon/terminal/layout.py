@@ -151,6 +151,8 @@ def escape_json_controls(text: str) -> str:
 
 
 def _escape(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
@@ -163,7 +165,7 @@ class StatusLine:
     def show(self, text: str) -> None:
         """Replace the line."""
         if self._shown:
-            sys.stderr.write(f"\r\x1b[2K{text[:200]}")
+            sys.stderr.write(f"\r\x1b[2K{_escape(text[:200])}")
             sys.stderr.flush()
 
     def clear(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from daemon.terminal.application import print_text
 from state.errors import NotFound
 
 
@@ -37,7 +38,7 @@ def docs(page: str, section: str) -> None:
     files = find_pages()
     if not page:
         for name, file in files.items():
-            click.echo(f"{name:14} {_HEADING.findall(file.read_text())[0][1]}")
+            print_text(f"{name:14} {_HEADING.findall(file.read_text())[0][1]}")
         return
     path, _, anchor = page.partition("#")
     name = page_name(path)

@@ -18,7 +18,7 @@ from daemon.catalog.command_options import (
     query_options,
     summary_lines,
 )
-from daemon.terminal.application import echo_json
+from daemon.terminal.application import echo_json, print_text
 from daemon.terminal.layout import aligned_lines
 from daemon.timelines.capability import Timelines
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
@@ -123,7 +123,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], options: CatalogOptions) 
     if options.as_json:
         echo_json(results)
     else:
-        click.echo("\n".join(check_text(one) for one in results) or "no table has timelines")
+        print_text("\n".join(check_text(one) for one in results) or "no table has timelines")
     ctx.exit(1 if any(one["drift"] for one in results) else 0)
 
 

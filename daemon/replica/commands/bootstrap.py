@@ -25,7 +25,7 @@ from daemon.replica.policies import (
 from daemon.replica.requests import cross_gap
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
-from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
+from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, count_text, number_text, table_text
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
@@ -131,13 +131,13 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
         echo_json(asdict(done) | loaded | {"failed": progress.problems})
         return
     state = "was already bootstrapped" if done.repeated else "is bootstrapped"
-    click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")
+    print_text(f"policy {policy} {state}; replication continues after event {done.event_id}")
     if done.repeated:
-        click.echo("Nothing was loaded. To start over, see docs/OPERATIONS.md#bootstrapping-a-policy-again.")
+        print_text("Nothing was loaded. To start over, see docs/OPERATIONS.md#bootstrapping-a-policy-again.")
     if progress.tables:
-        click.echo(progress.line())
+        print_text(progress.line())
     for table, problem in progress.problems.items():
-        click.echo(f"{table}: {problem}", err=True)
+        print_text(f"{table}: {problem}", err=True)
 
 
 def bootstrap_policy(
@@ -189,7 +189,7 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
     if as_json:
         echo_json({"policy": policy, "tables": [asdict(table) for table in tables]})
     else:
-        click.echo(plan_text(tables))
+        print_text(plan_text(tables))
 
 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, load_config
+from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import table_text
 
 
@@ -73,8 +73,8 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     for each in requested:
         what = f"{each.table}/{each.partition}" if each.partition else each.table
         detail = f": {each.message}" if each.message else ""
-        click.echo(f"{what}: {each.kind} compaction {each.state}{detail}")
-    click.echo(states_text(states) or f"no compactions on the target of policy {policy}")
+        print_text(f"{what}: {each.kind} compaction {each.state}{detail}")
+    print_text(states_text(states) or f"no compactions on the target of policy {policy}")
 
 
 def states_text(states: Sequence[CompactionState]) -> str:

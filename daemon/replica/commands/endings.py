@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, load_config
+from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import count_text
 
 
@@ -50,7 +50,7 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     if dry_run or not yes:
         planned = ask_policy(config, policy, {"do": "plan-promotion"})
         if not as_json:
-            click.echo("\n".join(plan_lines(planned)))
+            print_text("\n".join(plan_lines(planned)))
         if dry_run:
             if as_json:
                 echo_json(planned)
@@ -60,7 +60,7 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     if as_json:
         echo_json(done)
     else:
-        click.echo("\n".join(done_lines(done)))
+        print_text("\n".join(done_lines(done)))
 
 
 def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
         echo_json(asdict(done))
         return
     mark = "its mark was removed from" if done.unmarked else "there was no mark of it at"
-    click.echo(
+    print_text(
         f"policy {policy} is retired: {count_text(done.aborted, 'open transaction')} aborted, "
         f"{mark} the source"
     )

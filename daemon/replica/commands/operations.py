@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
+from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import count_text, duration_text, number_text, table_text
 
 
@@ -98,7 +98,7 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     if not as_json:
         header = ("TABLE", "KIND", "PARTITIONS", "DATA", "LEFT", "LOCATION")
         rows = [_row(drop, time.time()) for drop in drops]
-        click.echo(table_text(header, rows) if rows else f"no table left policy {policy}")
+        print_text(table_text(header, rows) if rows else f"no table left policy {policy}")
     names = [drop["table"] for drop in drops]
     dropped: Sequence[str] = ()
     if names and not dry_run:
@@ -108,7 +108,7 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     if as_json:
         echo_json({"policy": policy, "drops": drops, "dropped": list(dropped)})
     elif dropped:
-        click.echo(f"dropped: {', '.join(dropped)}")
+        print_text(f"dropped: {', '.join(dropped)}")
 
 
 def _row(drop: dict[str, Any], now_s: float) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, load_config
+from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import table_text
 from state.errors import NotFound
 
@@ -45,7 +45,7 @@ def external(policy: str, path: Path | None, config_path: Path | None, *, as_jso
         echo_json({"policy": policy, "directories": listed})
         return
     header = ("TABLE", "SOURCE", "TARGET")
-    click.echo(
+    print_text(
         table_text(header, ((each["table"], each["source"], each["target"] or "-") for each in listed))
     )
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import application, config_option, echo_json, json_option, load_config
+from daemon.terminal.application import (
+    application,
+    config_option,
+    echo_json,
+    json_option,
+    load_config,
+    print_text,
+)
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.replication.verification.findings import Outcome
 
@@ -66,7 +73,7 @@ def verify(
     if as_json:
         echo_json(report(policy, results, repaired))
     else:
-        click.echo(report_text(policy, results, repaired))
+        print_text(report_text(policy, results, repaired))
     ctx.exit(0 if is_equal(results) else 1)
 
 

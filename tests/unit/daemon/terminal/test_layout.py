@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from daemon.terminal.application import echo
+from daemon.terminal.application import echo, print_text
+from daemon.terminal.layout import StatusLine
 
 
 NAMES = [
@@ -31,3 +32,22 @@ def test_controls_in_names_reach_neither_text_nor_json(name: str, capsys: pytest
     printed = capsys.readouterr().out
     assert all(character.isprintable() for character in printed.replace("\n", ""))
     assert json.loads(printed) == {"table": name}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_controls_in_names_reach_no_other_line_of_a_command(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_text(f"{name}: größe\n表", err=True)
+    printed = capsys.readouterr().err
+    assert printed.replace("\n", "").isprintable()
+    assert printed.endswith(": größe\n表\n")
+
+
+def test_progress_on_a_terminal_shows_names_without_controls(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    StatusLine(quiet=False).show("".join(NAMES))
+    printed = capsys.readouterr().err.removeprefix("\r\x1b[2K")
+    assert printed.isprintable()
