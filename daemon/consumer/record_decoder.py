@@ -1,4 +1,7 @@
-"""Decodes the records of a topic, and sends those that cannot be decoded to the dead letters."""
+"""Decodes the records of a topic, and sends those that cannot be decoded to the dead letters.
+
+Where records are signed, one without a valid signature is not even decoded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.events import Undecodable, Unhandled
-from state.errors import MalformedEvent
+from state.errors import ForeignRecord, MalformedEvent
 
 
 if TYPE_CHECKING:
@@ -38,8 +41,16 @@ class RecordDecoder:
 
     def decode(self, record: TopicRecord) -> Event | None:
         """Return the record's event;
-        None if it contains no event id, after it was sent to the dead letters.
+        None if it contains no event id or is not signed, after it was sent to the dead letters.
         """
+        signatures = self._settings.signatures
+        if (
+            signatures is not None
+            and record.offset is not None  # not from the notification log
+            and not signatures.are_valid(record.value, record.headers)
+        ):
+            self.refuse_foreign(record, ForeignRecord("the record has no valid signature"), None)
+            return None
         arrival = None
         if self.offsets_are_ids and record.offset is not None:
             arrival = Arrival(record.offset + 1, record.time_s)
@@ -74,7 +85,7 @@ class RecordDecoder:
         """Send a record that cannot be decoded to the dead letters."""
         self._put(record, event.error, event.event_id)
 
-    def refuse_foreign(self, record: TopicRecord, error: BadInput, event_id: int) -> None:
+    def refuse_foreign(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         """Send a record that is not of this source to the dead letters."""
         self._put(record, error, event_id)
         self.foreign += 1

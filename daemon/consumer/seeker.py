@@ -28,6 +28,7 @@ from state.event_log.positions import Position
 
 if TYPE_CHECKING:
     from daemon.kafka.broker import BrokerSettings
+    from daemon.kafka.signatures import Signatures
     from daemon.kafka.topic import Topic, Watermarks
 
 
@@ -50,10 +51,16 @@ class SeekResult:
 class Seeker:
     """Finds offsets in one topic."""
 
-    def __init__(self, broker: BrokerSettings, topic: Topic, form: Format | Literal["auto"]) -> None:
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        topic: Topic,
+        form: Format | Literal["auto"],
+        signatures: Signatures | None = None,
+    ) -> None:
         self._broker = broker
         self._topic = topic
-
+        self._signatures = signatures
         self._identity: str | None = None
         self._remembered: tuple[Position, int] | None = None
         self.offsets_are_ids = form in _WITHOUT_IDS
@@ -87,12 +94,16 @@ class Seeker:
         return min(position, Position(first.event_id) if first.part else Position.before(first.event_id))
 
     def next_offset(self, position: Position) -> int | None:
-        """Return the offset of the next event; None if the topic does not contain it."""
+        """Return the offset of the next event; None if the topic does not contain it, or not signed."""
         if self.offsets_are_ids:
             return None
         self._check_identity()
         with OffsetReader(self._broker, self._topic.name) as records:
-            return find_next(records, position)
+            offset = find_next(records, position)
+        if offset is None or self._signatures is None:
+            return offset
+        with OffsetReader(self._broker, self._topic.name, self._signatures) as signed:
+            return None if signed.first_from(offset, offset + 1) is None else offset
 
     def remember(self, position: Position, offset: int) -> None:
         """Remember that the record at ``offset`` has ``position``."""

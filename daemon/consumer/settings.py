@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.kafka.broker import TopicRecord
+    from daemon.kafka.signatures import Signatures
     from handlers.decoding.decoder import Format
     from handlers.decoding.records.record_writer import Record
     from state.errors import BadInput
@@ -29,6 +30,8 @@ class ConsumerSettings:
     """Whether a topic without event ids is refused: the reader compares its position with ids of the
     metastore."""
     limits: Limits = field(default=DEFAULT_LIMITS)
+    signatures: Signatures | None = None
+    """If given, records without a valid signature are foreign."""
     batch_events: int = 500
     """Events passed to a projection at once: one transaction of its store."""
     batch_bytes: int = 8 * 1024 * 1024
@@ -86,7 +89,7 @@ class ReaderStatus:
     unknown: int = 0
     """Events of types that this version does not know."""
     foreign: int = 0
-    """Dead letters that the source's notification log contradicts."""
+    """Dead letters that are not signed, or that the source's notification log contradicts."""
 
     def add_counts(self, later: ReaderStatus, earlier: ReaderStatus) -> ReaderStatus:
         """Return this status with what another reader counted between two of its own."""

@@ -21,7 +21,8 @@ Undecodable if that fails too. A record without event id is skipped: had it been
 would show it.
 
 A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
-letters and is skipped. The log is asked before a gap is repaired, so that a forged id has no effect.
+letters and is skipped. The log is asked before a gap is repaired, so that a forged id has no effect. Where
+records are signed, those without a valid signature are skipped in the same way, and cannot fill a gap.
 
 If reading fails, the events before the failure are returned first, and the error is raised by the next call.
 
@@ -83,7 +84,7 @@ class TopicReader:
         self._settings = settings
         self._filler = filler
         self._log_check = None if filler is None else LogCheck(filler)
-        self._seeker = Seeker(broker, topic, settings.format)
+        self._seeker = Seeker(broker, topic, settings.format, settings.signatures)
         self._decoder = RecordDecoder(settings, sink)
         self._fetcher: Fetcher | None = None
         self._ahead: deque[TopicRecord] = deque()

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from daemon.kafka.signatures import Signatures
+
 
 _OVERLAP: Final = 2_000
 """Records before the bisected offset that are searched if the next event is not found there: several times
 the number that a producer has in flight."""
+_SIGNED_LOOK_BACK: Final = 10_000
+"""Offsets at the end of the topic among which signed records are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,11 @@ def find_next(records: Records, position: Position) -> int | None:
 class OffsetReader:
     """A consumer that reads single records at given offsets. Used in one thread and for a short time."""
 
-    def __init__(self, broker: BrokerSettings, topic: str) -> None:
+    def __init__(self, broker: BrokerSettings, topic: str, signatures: Signatures | None = None) -> None:
+        """With ``signatures``, all others are skipped, and only the end of the topic is read: it may have
+        millions of records without one.
+        """
+        self._signatures = signatures
         self._topic = topic
         self._timeout_s = broker.timeout_s
         self._next: int | None = None
@@ -172,7 +180,7 @@ class OffsetReader:
             low, high = self._consumer.get_watermark_offsets(
                 TopicPartition(self._topic, PARTITION), timeout=self._timeout_s
             )
-        return Watermarks(low, high)
+        return Watermarks(low if self._signatures is None else max(low, high - _SIGNED_LOOK_BACK), high)
 
     def first_from(self, offset: int, end: int) -> LocatedRecord | None:
         """Return the first record in ``offset`` to ``end`` that names its event; raise KafkaUnavailable."""
@@ -193,7 +201,9 @@ class OffsetReader:
             if at >= end:
                 return
             value: Any = message.value()
-            yield at, value or b""
+            headers: Any = message.headers() or ()
+            if self._signatures is None or self._signatures.are_valid(value, headers):
+                yield at, value or b""
 
     def _seek(self, offset: int) -> None:
         """Move to ``offset``, unless the last read ended there."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.offset_search import OffsetReader
+from daemon.kafka.signatures import source_signatures
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
@@ -129,7 +130,7 @@ class RelayLoop:
         self._topic.ensure()
         source = self._settings.source
         with closing(self._outbox):
-            with OffsetReader(self._broker, self._topic.name) as records:
+            with self._open_records() as records:
                 gap = find_gap(records, self._outbox, self._stored, source)
             return cross_gap(gap, self._outbox, self._stored, self._open_publisher, source)
 
@@ -153,9 +154,12 @@ class RelayLoop:
     def _open_publisher(self, after: Position) -> Publisher:
         return Publisher(self._broker, self._topic.settings, self._settings, after=after)
 
+    def _open_records(self) -> OffsetReader:
+        return OffsetReader(self._broker, self._topic.name, self._settings.signatures)
+
     def _find_start(self) -> Start:
         try:
-            with OffsetReader(self._broker, self._topic.name) as records:
+            with self._open_records() as records:
                 return resume(records, self._outbox, self._stored, self._settings.section.start)
         except NotFound as error:  # created just now and unknown to this broker, or deleted since
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
@@ -197,7 +201,12 @@ def build_relay(
         source_topic(config, source),
         lambda: source_client(source, metastore),
         open_state(config.state.dir, "relay", name),
-        RelaySettings(source=name, section=source.relay, spool_dir=config.state.dir),
+        RelaySettings(
+            source=name,
+            section=source.relay,
+            spool_dir=config.state.dir,
+            signatures=source_signatures(name, source),
+        ),
         build_unlogged_partitions(config, name),
         Inbox(requests_directory(config.state.dir, "relay", name)),
         nudge,

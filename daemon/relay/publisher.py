@@ -26,6 +26,7 @@ from state.event_log.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from daemon.kafka.signatures import Signatures
     from daemon.sources.outgoing_events import OutgoingEvent
 
 
@@ -40,6 +41,8 @@ _SETTLE_S: Final = 10.0
 class RelaySettings(OutboxSettings):
     """One source's relay: the section of the configuration, and what only tests vary."""
 
+    signatures: Signatures | None = None
+    """If given, all records are signed."""
     check_s: float = 1.0
     """How often the relay compares its position with the metastore's current id."""
     linger_ms: int = 5
@@ -62,6 +65,7 @@ class Publisher:
         self.size_bytes = 0
         self._after = after
         self._topic = topic.name
+        self._signatures = settings.signatures
         self._pending: deque[Position] = deque()
         self._failure: KafkaError | None = None
         self._producer = Producer(
@@ -92,7 +96,10 @@ class Publisher:
             for part, record in enumerate(item.records):
                 position = Position(item.event_id, part, parts)
                 if position > self._after:
-                    self._produce(record.key, record.value, list(record.headers), position)
+                    headers = list(record.headers)
+                    if self._signatures is not None:
+                        headers.append(self._signatures.sign(record.value))
+                    self._produce(record.key, record.value, headers, position)
                     failpoint("relay.produced")
         self.poll(0)
 

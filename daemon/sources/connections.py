@@ -15,6 +15,7 @@ from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
+from daemon.kafka.signatures import source_signatures
 from daemon.kafka.topic import source_topic
 from daemon.process.metrics import CALL_BUCKETS_S, Metric, MetricTable
 from daemon.sources.outbox import build_outbox
@@ -116,5 +117,10 @@ def consumer_settings(
     config: Config, source_name: str, *, group: str, needs_event_ids: bool = False
 ) -> ConsumerSettings:
     """Return the settings of a reader of the source's topic."""
-    form = config.sources[source_name].record_format()
-    return ConsumerSettings(group=group, format=form, needs_event_ids=needs_event_ids)
+    source = config.sources[source_name]
+    return ConsumerSettings(
+        group=group,
+        format=source.record_format(),
+        needs_event_ids=needs_event_ids,
+        signatures=source_signatures(source_name, source),
+    )

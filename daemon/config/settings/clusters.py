@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from daemon.config.fields import (
     Bootstrap,
@@ -19,6 +19,7 @@ from daemon.config.fields import (
     Secret,
     ThriftUris,
     Topic,
+    as_list,
 )
 from daemon.config.section import Section, refused, setting
 from handlers.metastore.addresses import (
@@ -185,6 +186,36 @@ class AuthConfig(Section):
         return KerberosLogin(self.principal, self.client_principal, self.keytab, self.protection)
 
 
+_SIGNING_KEY_CHARS_MIN: Final = 32
+
+
+def _check_signing_key(key: SecretStr) -> SecretStr:
+    if len(key.get_secret_value()) < _SIGNING_KEY_CHARS_MIN:
+        raise refused(
+            f"must have at least {_SIGNING_KEY_CHARS_MIN} characters, as 'openssl rand -hex 32' prints"
+        )
+    return key
+
+
+SigningKey = Annotated[Secret, AfterValidator(_check_signing_key)]
+
+
+class SigningConfig(Section):
+    """Signatures (HMAC-SHA256) of the records of a topic.
+
+    All daemons that use the topic need the key, and the same name for the source.
+    """
+
+    key: SigningKey = Field(
+        description="Key with which the relay signs, as {file: PATH} or {env: NAME}: at least 32 characters."
+    )
+    accept: Annotated[list[SigningKey], BeforeValidator(as_list)] = Field(
+        default=[],
+        max_length=4,
+        description="Keys that readers accept as well, while a key is being replaced.",
+    )
+
+
 class SourceConfig(Section):
     """A cluster whose changes are followed."""
 
@@ -210,6 +241,11 @@ class SourceConfig(Section):
         description="Format of the topic's records; 'auto' recognizes each record. With a relay of this "
         "daemon, only 'tideline-1' is read.",
     )
+    signing: SigningConfig | None = Field(
+        default=None,
+        description="Signatures of the topic's records. If given, the relay signs each record, and readers "
+        "refuse all others. Only for the format 'tideline-1'.",
+    )
     relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
     read_roots: Locations = Field(
         default=[],
@@ -226,11 +262,13 @@ class SourceConfig(Section):
                 f"has the format {self.format}, which the relay does not write: "
                 "set relay.enabled to false if another program publishes the events"
             )
+        if self.signing is not None and self.format not in {"auto", "tideline-1"}:
+            raise refused(f"has the format {self.format}, whose records are not signed: remove 'signing'")
         return self
 
     def record_format(self) -> Format | Literal["auto"]:
-        """Return the format to read: only the relay's own if this daemon runs it."""
-        return "tideline-1" if self.relay.enabled else self.format
+        """Return the format to read: only the relay's own if this daemon runs it or records are signed."""
+        return "tideline-1" if self.relay.enabled or self.signing is not None else self.format
 
 
 class TargetConfig(Section):

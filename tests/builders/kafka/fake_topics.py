@@ -21,6 +21,7 @@ from state.event_log.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from daemon.kafka.signatures import Signatures
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from tests.builders.kafka.fake_log import ListedLog
 
@@ -49,6 +50,7 @@ class ListedTopic:
 
     def __init__(self, records: Iterable[Record | bytes | None] = ()) -> None:
         self.values: dict[int, bytes] = {}
+        self.headers: dict[int, tuple[tuple[str, bytes], ...]] = {}
         self.low = self.high = 0
         self.append(*records)
 
@@ -57,6 +59,7 @@ class ListedTopic:
             value = record.value if isinstance(record, Record) else record
             if value is not None:
                 self.values[self.high] = value
+                self.headers[self.high] = record.headers if isinstance(record, Record) else ()
             self.high += 1
 
     def truncate(self, low: int) -> None:
@@ -83,8 +86,11 @@ class ListedTopic:
 class ListedSeeker:
     """Replaces ``daemon.consumer.seeker.Seeker``."""
 
-    def __init__(self, topic: ListedTopic, *, offsets_are_ids: bool = False) -> None:
+    def __init__(
+        self, topic: ListedTopic, *, offsets_are_ids: bool = False, signatures: Signatures | None = None
+    ) -> None:
         self.topic = topic
+        self.signatures = signatures
         self.offsets_are_ids = offsets_are_ids
         self.undecided = False
 
@@ -94,7 +100,11 @@ class ListedSeeker:
         return SeekResult(offset, marks.empty)
 
     def next_offset(self, position: Position) -> int | None:
-        return None if self.offsets_are_ids else find_next(self.topic, position)
+        offset = None if self.offsets_are_ids else find_next(self.topic, position)
+        if offset is None or self.signatures is None:
+            return offset
+        is_signed = self.signatures.are_valid(self.topic.values[offset], self.topic.headers[offset])
+        return offset if is_signed else None
 
     def remember(self, position: Position, offset: int) -> None:
         assert self.offsets_are_ids or peek_position(self.topic.values[offset])[:2] == (
@@ -132,7 +142,7 @@ class ListedFetcher:
             self.offset += 1
             if value is not None:
                 limit -= 1
-                yield TopicRecord(self.offset - 1, value)
+                yield TopicRecord(self.offset - 1, value, self.topic.headers[self.offset - 1])
 
 
 class ListedLetters:

@@ -13,6 +13,7 @@ import pytest
 from daemon.config.load import Loaded, find_file
 from daemon.config.reference import markdown
 from daemon.flat.settings import FLAT as FLAT_SECTION
+from daemon.kafka.signatures import Signatures, source_signatures
 from daemon.service.configuration import config_model, config_reader, load_config
 from state.errors import ConfigError
 
@@ -320,6 +321,50 @@ def test_an_option_that_names_the_file_of_a_secret_is_allowed(read: Read, name: 
     problems = read(f"kafka: {{bootstrap: 'k:1', options: {{{name}: /run/token}}}}").problems
     assert not [problem for problem in problems if "secret" in problem.reason]
     assert read(f"kafka: {{bootstrap: 'k:1', options: {{{name}s: /run/token}}}}").problems
+
+
+LAKE = "sources: {{lake: {{metastore: 'thrift://a:1', topic: t, {}}}}}"
+
+
+def test_the_keys_of_signatures_are_secrets_and_only_tideline_records_are_read(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEW", "n" * 32)
+    monkeypatch.setenv("OLD", "o" * 32)
+    signing = "signing: {key: {env: NEW}, accept: [{env: OLD}]}, relay: {enabled: false}"
+    config = read(LAKE.format(signing) + "\nkafka: {bootstrap: 'k:1'}").config
+    assert config is not None
+    assert set(config.secrets()) == {"n" * 32, "o" * 32}
+    assert config.sources["lake"].record_format() == "tideline-1"
+    signatures = source_signatures("lake", config.sources["lake"])
+    assert signatures == Signatures("lake", (b"n" * 32, b"o" * 32))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "reason"),
+    [
+        ("signing: {key: {env: SHORT}}", "sources.lake.signing.key", "at least 32 characters"),
+        ("signing: {key: 'the key itself'}", "sources.lake.signing.key", "never the secret itself"),
+        (
+            "signing: {key: {env: LONG}, accept: [{env: SHORT}]}",
+            "sources.lake.signing.accept.0",
+            "at least 32 characters",
+        ),
+        (
+            "signing: {key: {env: LONG}}, format: hms, relay: {enabled: false}",
+            "sources.lake",
+            "has the format hms, whose records are not signed",
+        ),
+    ],
+)
+def test_signatures_that_cannot_work_are_problems(
+    read: Read, monkeypatch: pytest.MonkeyPatch, settings: str, key: str, reason: str
+) -> None:
+    monkeypatch.setenv("SHORT", "s" * 31)
+    monkeypatch.setenv("LONG", "l" * 32)
+    loaded = read(LAKE.format(settings) + "\nkafka: {bootstrap: 'k:1'}")
+    assert reason in problem(loaded, key).reason
+    assert "sss" not in "".join(map(str, loaded.problems))
 
 
 def test_a_secret_file_that_cannot_be_used_is_a_problem(read: Read, tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ def reader_of(monkeypatch: pytest.MonkeyPatch, letters: ListedLetters) -> Reader
         topic: ListedTopic, *, filler: Any = None, offsets_are_ids: bool = False, **settings: Any
     ) -> TopicReader:
         monkeypatch.setattr(
-            reading_module, "Seeker", lambda *_: ListedSeeker(topic, offsets_are_ids=offsets_are_ids)
+            reading_module,
+            "Seeker",
+            lambda _b, _t, _f, signatures: ListedSeeker(
+                topic, offsets_are_ids=offsets_are_ids, signatures=signatures
+            ),
         )
         monkeypatch.setattr(
             reading_module, "Fetcher", lambda _b, _t, offset, _s: ListedFetcher(topic, offset)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.consumer.seeker import Seeker, SeekResult
+from daemon.kafka.broker import TopicRecord
+from daemon.kafka.signatures import Signatures
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker, write_records
@@ -60,6 +62,18 @@ def test_reading_continues_after_the_event_of_the_position(broker: BrokerSetting
     assert (seeking.undecided, seeking.offsets_are_ids) == (False, False)
     assert seeking.seek(Position(14)) == SeekResult(3, empty=False)
     assert (seeking.next_offset(Position(11)), seeking.next_offset(Position(12))) == (1, None)
+
+
+def test_a_next_event_that_is_not_signed_is_not_in_the_topic_if_there_are_signatures(
+    broker: BrokerSettings,
+) -> None:
+    signatures = Signatures("src", (b"k" * 32,))
+    signed = TopicRecord(None, value(12), (signatures.sign(value(12)),))
+    write_records(broker, "t", value(11), signed, value(13))
+    named: Any = NamedTopic()
+    seeking = Seeker(broker, named, "tideline-1", signatures)
+    assert seeking.seek(Position(11)) == SeekResult(1, empty=False)
+    assert [seeking.next_offset(Position(event_id)) for event_id in (10, 11, 12)] == [None, 1, None]
 
 
 def test_a_remembered_offset_is_used_while_its_record_is_the_same(broker: BrokerSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.kafka.signatures import Signatures
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode_lost
 from handlers.decoding.records.record_writer import Record
@@ -247,6 +249,48 @@ def test_a_record_that_the_log_contradicts_is_a_dead_letter_and_has_no_effect(
             assert reader.status.foreign == reader.status.dead_letters
         if not (place == 9 and isinstance(record, Record) and decode(record.value).event_id < 9):
             assert {type(error).__name__ for _, error, _ in letters.put_in} == {"ForeignRecord"}
+
+
+SIGNATURES = Signatures("src", (b"k" * 32,))
+
+
+def signed(record: Record, signatures: Signatures = SIGNATURES) -> Record:
+    return replace(record, headers=(*record.headers, signatures.sign(record.value)))
+
+
+@pytest.mark.parametrize("key", [None, b"x" * 32], ids=["unsigned", "another key"])
+@pytest.mark.parametrize("place", [0, 3, 9])
+def test_a_record_without_a_valid_signature_has_no_effect_even_if_it_continues_the_topic(
+    reader_of: ReaderOf, letters: ListedLetters, place: int, key: bytes | None
+) -> None:
+    log = log_of(9)
+    records = [signed(record) for record in records_of(log)]
+    forgery = records_of(ListedLog(commit(event_id, 70) for event_id in range(1, 11)), place + 1)[0]
+    if key is not None:
+        forgery = signed(forgery, Signatures("src", (key,)))
+    reader = reader_of(
+        ListedTopic([*records[:place], forgery, *records[place:]]),
+        filler=outbox(log),
+        signatures=SIGNATURES,
+        format="tideline-1",
+    )
+    reader.seek(Position(0))
+    events = drain(reader)
+    assert [(type(event), event.event_id) for event in events] == [
+        (DatabaseCreated, number) for number in range(1, 10)
+    ]
+    assert (reader.status.foreign, reader.status.dead_letters, reader.status.filled) == (1, 1, 0)
+    assert [error.code for _, error, _ in letters.put_in] == ["foreign-record"]
+
+
+def test_events_whose_records_are_not_signed_are_read_from_the_notification_log(reader_of: ReaderOf) -> None:
+    log = log_of(9)
+    records = records_of(log)
+    topic = ListedTopic([*records[:7], *map(signed, records[7:])])
+    reader = reader_of(topic, filler=outbox(log), signatures=SIGNATURES, format="tideline-1")
+    reader.seek(Position(4))
+    assert ids(reader) == [5, 6, 7, 8, 9]
+    assert (reader.status.filled, reader.status.foreign) == (3, 3)
 
 
 def test_the_log_is_asked_only_about_ids_that_jump(reader_of: ReaderOf) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaError
 
-from daemon.kafka.broker import BrokerSettings
+from daemon.kafka import offset_search
+from daemon.kafka.broker import BrokerSettings, TopicRecord
 from daemon.kafka.offset_search import OffsetReader, find_last, find_next
+from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import Watermarks
 from state.errors import KafkaUnavailable, NotFound, TidelineError
 from state.event_log.positions import Position
@@ -39,6 +41,19 @@ def test_records_are_found_by_their_events(broker: BrokerSettings) -> None:
         assert find_next(records, Position(11)) == 2
         assert find_next(records, Position(14)) is None
         assert records.first_from(0, 1) is None
+
+
+def test_only_signed_records_at_the_end_of_the_topic_count_if_there_are_signatures(
+    broker: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signatures = Signatures("src", (b"k" * 32,))
+    write_records(broker, "t", TopicRecord(None, value(15), (signatures.sign(value(15)),)), value(16))
+    with OffsetReader(broker, "t", signatures) as records:
+        last = find_last(records)
+        assert last is not None
+        assert (last.offset, last.position) == (6, Position(15))
+        monkeypatch.setattr(offset_search, "_SIGNED_LOOK_BACK", 1)
+        assert find_last(records) is None
 
 
 def test_values_are_read_within_a_range_and_from_anywhere_again(broker: BrokerSettings) -> None:

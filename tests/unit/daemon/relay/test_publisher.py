@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from daemon.config.settings.clusters import RelayConfig
 from daemon.kafka.offset_search import OffsetReader
+from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import TopicSettings
 from daemon.relay import publisher as publisher_module
 from daemon.relay.publisher import Publisher, RelaySettings
@@ -33,9 +34,15 @@ def broker() -> Iterator[BrokerSettings]:
         yield settings
 
 
-def publisher(broker: BrokerSettings, after: Position | None = None) -> Publisher:
+def publisher(
+    broker: BrokerSettings, after: Position | None = None, signatures: Signatures | None = None
+) -> Publisher:
     settings = RelaySettings(
-        source="src", section=RelayConfig(record_bytes_max=4096), linger_ms=0, compression="none"
+        source="src",
+        section=RelayConfig(record_bytes_max=4096),
+        linger_ms=0,
+        compression="none",
+        signatures=signatures,
     )
     return Publisher(broker, TopicSettings("t", message_bytes_max=8192), settings, after=after or Position(0))
 
@@ -57,6 +64,19 @@ def test_records_are_written_in_order_and_acknowledged(broker: BrokerSettings) -
         assert (relay.acknowledged, relay.pending) == (Position(2, 2, 3), 0)
         assert (relay.records, relay.size_bytes) == (4, 12)
     assert values(broker) == [b"1.0", b"2.0", b"2.1", b"2.2"]
+
+
+def test_records_are_signed_where_the_source_has_a_key(broker: BrokerSettings) -> None:
+    signatures = Signatures("src", (b"k" * 32,))
+    with closing(publisher(broker, signatures=signatures)) as relay:
+        relay.publish([event(1), event(2, parts=2)])
+        relay.settle()
+    with closing(publisher(broker, Position(2, 1, 2))) as relay:
+        relay.publish([event(3)])
+        relay.settle()
+    with OffsetReader(broker, "t", signatures) as topic:
+        assert [value for _, value in topic.values(0, 4)] == [b"1.0", b"2.0", b"2.1"]
+    assert values(broker) == [b"1.0", b"2.0", b"2.1", b"3.0"]
 
 
 def test_what_the_topic_contains_already_is_not_written_again(broker: BrokerSettings) -> None:

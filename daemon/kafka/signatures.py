@@ -1,0 +1,56 @@
+"""Signatures of records, so that readers recognize those that the relay of their source did not write.
+
+A relay signs each record with HMAC-SHA256. The signature covers the name of the source and the value, which
+contains the event id and the part. A record of another source is therefore refused even if both have the same
+key. A record that was signed and is written again is a duplicate of its event, and has no effect.
+
+The first key signs. Readers accept all, so that a key can be replaced while records of the old one remain.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.config.settings.clusters import SourceConfig
+
+
+HEADER: Final = "tideline.signature"
+_PURPOSE: Final = b"tideline.record\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """Signs and checks the records of one source."""
+
+    source: str
+    keys: tuple[bytes, ...] = field(repr=False)
+    """The key that signs, and those that are accepted as well."""
+
+    def sign(self, value: bytes) -> tuple[str, bytes]:
+        """Return the header that signs ``value``."""
+        return HEADER, self._compute(self.keys[0], value)
+
+    def are_valid(self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bool:
+        """Return whether ``headers`` sign ``value`` with one of the keys."""
+        given = next((found for name, found in headers if name == HEADER), None)
+        if given is None or value is None:
+            return False
+        return any(hmac.compare_digest(given, self._compute(key, value)) for key in self.keys)
+
+    def _compute(self, key: bytes, value: bytes) -> bytes:
+        signed = b"%b%b\0%b" % (_PURPOSE, self.source.encode(), value)
+        return hmac.digest(key, signed, "sha256").hex().encode()
+
+
+def source_signatures(name: str, source: SourceConfig) -> Signatures | None:
+    """Return the signatures of source ``name``; None if its records are not signed."""
+    if source.signing is None:
+        return None
+    secrets = (source.signing.key, *source.signing.accept)
+    return Signatures(name, tuple(secret.get_secret_value().encode() for secret in secrets))
