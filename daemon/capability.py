@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from daemon.sources.shared_readers import SharedReaders
     from daemon.status.model import DaemonStatus, StatusSection
     from daemon.status.reporter import ProjectionPart, SectionPart, SourcePart
+    from daemon.waits.conditions import WaitKind
+    from daemon.waits.waits import Waits
 
 
 class Nudges:
@@ -84,7 +86,8 @@ class Runtime:
     (``Parts.later_projections``)."""
     nudges: Nudges = field(default_factory=Nudges)
     """Make the relay of a source read at once."""
-
+    waits: Waits
+    """Those who wait for the progress of a projection."""
     audit: Audit = field(default_factory=_new_audit)
     """The record of the actions that are done over HTTP."""
 
@@ -105,6 +108,8 @@ class Parts:
     sections: Sequence[SectionPart[Any]] = ()
     """Further sections of the status."""
     routes: Sequence[Route] = ()
+    wait_kinds: Sequence[WaitKind] = ()
+    """What can be waited for over HTTP."""
     close: Sequence[Callable[[], None]] = field(default=())
     """Functions to call after the loops and the HTTP server have ended."""
 

@@ -239,6 +239,12 @@ class Overloaded(Transient):
     code = "overloaded"
 
 
+class NotYet(Transient):
+    """A condition was not true in the time that the request waited for it."""
+
+    code = "not-yet"
+
+
 class AmbiguousCall(Transient):
     """The call was sent, but no answer arrived. It may or may not have been applied."""
 

@@ -42,6 +42,8 @@ class SourceView(ABC):
     """Returns the stored state of a table."""
     stale: bool = False
     """Whether events are not followed now, for example because the topic cannot be read."""
+    is_surveyed: bool = True
+    """Whether all tables of the source were listed. Until then, an unknown table may be one of the rest."""
 
     @abstractmethod
     def tables(self) -> Collection[str]:
@@ -125,6 +127,13 @@ class CatalogAnswers(Generic[K]):
             hint = "It waits to be loaded." if waits else self.table_hint
             raise NotFound(self.no_table, table=table, hint=hint)
         return self.only_source(candidates, table)
+
+    def may_appear(self, name: str, source: str | None) -> bool:
+        """Return whether a table that is not known waits to be listed or loaded, or the state of a source is
+        not open yet.
+        """
+        views = [each.view() for each in self._sources if source in {None, each.source}]
+        return any(view is None or name in view.waiting or not view.is_surveyed for view in views)
 
     def only_source(self, candidates: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
         """Return the only source, of one or more; raise BadInput about ``name`` where several have it."""

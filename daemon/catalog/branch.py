@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from daemon.waits.conditions import ignore_move
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.sources.connections import CallMetrics
     from daemon.sources.shared_readers import SharedReaders
+    from daemon.waits.conditions import WaitKind
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
     from handlers.catalog.timelines.publisher import TimelinePublisher
@@ -38,6 +41,8 @@ class CatalogTools:
     readers: SharedReaders
     openers: Mapping[str, Callable[[BranchContext], OpenBranch]]
     """By the names of the branches."""
+    moved: Callable[[str], None] = ignore_move
+    """Receives the name of a catalog's projection when its state has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,9 @@ class CatalogBranch(Protocol):
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries that are answered."""
+
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+        """Return what can be waited for in ``sources``."""
 
     def serves(self, config: Config, source: str) -> bool:
         """Return whether the configuration has this branch for a source."""

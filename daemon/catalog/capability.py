@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daemon.capability import Runtime
-    from daemon.catalog.branch import CatalogBranch, CatalogTools
+    from daemon.catalog.branch import CatalogBranch, CatalogTools, OpenSource
     from daemon.catalog.loop import CatalogPart
     from daemon.config.document import Document, Problem
     from daemon.config.model import Config
@@ -50,12 +50,15 @@ class Catalog(Capability):
         openers = {branch.name: branch.opener(runtime.registry) for branch in self.branches}
         if runtime.relays_only:
             return Parts()
-        tools = CatalogTools(runtime.config, runtime.calls, metrics, runtime.readers, openers)
+        tools = CatalogTools(
+            runtime.config, runtime.calls, metrics, runtime.readers, openers, runtime.waits.moved
+        )
         catalogs = [build_catalog(tools, source) for source in CATALOG.of(runtime.config)]
         return Parts(
             jobs=[catalog.job for catalog in catalogs],
             projections=[catalog.part for catalog in catalogs],
             routes=[route for branch in self.branches for route in _routes(branch, runtime, catalogs)],
+            wait_kinds=[branch.wait_kind(_views(branch, runtime, catalogs)) for branch in self.branches],
         )
 
     def tools(self, config: Config) -> CatalogTools:
@@ -76,17 +79,22 @@ class Catalog(Capability):
 
 
 def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:
-    from daemon.catalog.branch import OpenSource
     from daemon.catalog.queries import query_routes
 
-    views = [
-        OpenSource(catalog.source, partial(catalog.view, branch.name))
-        for catalog in catalogs
-        if branch.serves(runtime.config, catalog.source)
-    ]
+    views = _views(branch, runtime, catalogs)
     if not views:
         return ()
     answers = branch.answers(views, runtime.newest_event_id)
     return query_routes(
         branch.queries(), answers, reads_store=branch.reads_store, tag=branch.name.capitalize()
     )
+
+
+def _views(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[OpenSource]:
+    from daemon.catalog.branch import OpenSource
+
+    return [
+        OpenSource(catalog.source, partial(catalog.view, branch.name))
+        for catalog in catalogs
+        if branch.serves(runtime.config, catalog.source)
+    ]

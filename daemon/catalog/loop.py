@@ -21,6 +21,7 @@ from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.supervisor import Job
 from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
+from daemon.waits.conditions import Moves
 from state.errors import Interrupted
 
 
@@ -134,6 +135,7 @@ class _Catalog:
         self._opened = open_catalog(tools, source, self._pulse.beat)
         inbox = Inbox(requests_directory(tools.config.state.dir, "catalog", source))
         self._measured_s = 0.0
+        self._moves = Moves(tools.moved, name)
         try:
             self._is_readable = self._opened.projection.read_state()
             """Whether there is a state to answer from, which may be old: queries are answered before the
@@ -202,6 +204,10 @@ class _Catalog:
 
     def _report(self, status: ProjectionStatus) -> None:
         self._is_readable = self._is_readable or status.position is not None
+        projection = self._opened.projection
+        is_complete = projection.is_surveyed and not projection.states.waiting()
+        # While tables are listed and loaded, each step may complete one, and the position does not move.
+        self._moves.report(status.position, status.quarantined, None if is_complete else object())
         if time.monotonic() - self._measured_s >= MEASURE_S:
             self._opened.measure()
             self._measured_s = time.monotonic()

@@ -10,6 +10,8 @@ Every class here belongs to the thread of the event loop.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from daemon.http.limits import group_of
@@ -17,6 +19,7 @@ from daemon.http.limits import group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from daemon.http.limits import Limits
 
@@ -41,6 +44,8 @@ class Connection:
         """Closes the connection at once, and drops what was not sent."""
         self.exchange: Exchange | None = None
         """None during the TLS handshake."""
+        self.set_aside: Callable[[], AbstractContextManager[None]] = _not_admitted
+        """Takes the connection out of the limits while its request waits; another limit then holds."""
 
     def waits_since(self) -> float | None:
         """Return since when it waits for its client; None while a request is being answered."""
@@ -64,9 +69,10 @@ class Connections:
         self.clock = clock
         self._refused = refused
         self._open: set[Connection] = set()
+        self._aside: set[Connection] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._aside)
 
     def admit(self, address: str, abort: Callable[[], None]) -> Connection | None:
         """Return the connection of a newcomer; None if it must be refused."""
@@ -76,12 +82,14 @@ class Connections:
             return None
         if len(self._open) >= self.limits.connections and not self._close_one(self._open, "connections"):
             return None
+        newcomer.set_aside = partial(self._set_aside, newcomer)
         self._open.add(newcomer)
         return newcomer
 
     def end(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
         self._open.discard(connection)
+        self._aside.discard(connection)
 
     def sweep(self) -> None:
         """Close the connections that exceed a limit of time."""
@@ -93,8 +101,19 @@ class Connections:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in list(self._open):
+        for connection in [*self._open, *self._aside]:
             connection.abort()
+
+    @contextmanager
+    def _set_aside(self, connection: Connection) -> Iterator[None]:
+        self._open.discard(connection)
+        self._aside.add(connection)
+        try:
+            yield
+        finally:
+            if connection in self._aside:  # it has not ended meanwhile
+                self._aside.discard(connection)
+                self._open.add(connection)
 
     def _close_one(self, among: set[Connection] | list[Connection], reason: str) -> bool:
         """Close the connection that has waited longest; return False if none waits."""
@@ -110,6 +129,10 @@ class Connections:
         self._refused(reason)
         self._open.discard(connection)
         connection.abort()
+
+
+def _not_admitted() -> AbstractContextManager[None]:
+    raise AssertionError("the connection was not admitted")
 
 
 def _waiting(among: set[Connection] | list[Connection]) -> Iterator[tuple[float, Connection]]:

@@ -135,7 +135,7 @@ def build_endpoint(
 
     async def endpoint(request: Request) -> Response:
         def make() -> Made:
-            parameters = _parameters(request, names, long_names)
+            parameters = read_parameters(request, names, long_names)
             found = answer(request.path_params.get("name", "").lower(), parameters)
             if not may_operate(request):
                 found = for_viewers(found)
@@ -146,7 +146,10 @@ def build_endpoint(
     return endpoint
 
 
-def _parameters(request: Request, names: frozenset[str], long_names: frozenset[str]) -> Parameters:
+def read_parameters(
+    request: Request, names: frozenset[str], long_names: frozenset[str] = frozenset()
+) -> Parameters:
+    """Return the parameters of a request; raise BadInput for an unknown or too long one."""
     parameters = dict(request.query_params)
     for name, value in parameters.items():
         if name not in names:

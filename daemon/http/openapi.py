@@ -127,6 +127,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if "{name}" in operation.path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.insert(0, {**name, "description": operation.name})
+    problems = {**_PROBLEMS, **operation.problems}
     answer = operation.finish(_schema_of(operation.answer, schemas))
     problem = {"content": {PROBLEM: {"schema": {"$ref": _REFERENCE.format(model=Problem.__name__)}}}}
     changes = {}
@@ -141,7 +142,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {
             "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
-            **{code: {"description": meaning, **problem} for code, meaning in _PROBLEMS.items()},
+            **{code: {"description": meaning, **problem} for code, meaning in problems.items()},
         },
     }
 

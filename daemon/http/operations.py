@@ -6,7 +6,7 @@ The declaration is the source of the route and of the OpenAPI document, and test
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
@@ -50,6 +50,8 @@ class Operation:
     parameters: tuple[OperationParameter, ...] = ()
     body: TypeAdapter[Any] | None = None
     """The form of the body of an operation that changes something."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Further statuses of problems, and what they mean."""
     finish: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
     """Completes the schema of the answer."""
 

@@ -36,7 +36,7 @@ class LimitedProtocol(H11Protocol):
         ended: Callable[[], None],
     ) -> None:
         """``ended`` is called at the end of the connection."""
-        super().__init__(config, server_state, app_state)
+        super().__init__(config, server_state, {**app_state, "connection": connection})
         self._connection = connection
         self._clock = clock
         self._ended = ended

@@ -66,6 +66,7 @@ class PartitionBranch:
             waiting=states.waiting(),
             quarantined=states.quarantined(),
             table_state=states.state,
+            is_surveyed=self.projection.is_surveyed,
             follower=self.follower,
             under_load=states.under_load(),
             observer=self._measures,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.partitions.answers import PartitionAnswers
     from daemon.partitions.branch import PartitionBranch
+    from daemon.waits.conditions import WaitKind
 
 
 class Partitions(Capability):
@@ -52,6 +53,12 @@ class Partitions(Capability):
         from daemon.partitions.answers import PartitionAnswers
 
         return PartitionAnswers(sources, newest)
+
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+        """Return what can be waited for in ``sources``."""
+        from daemon.partitions.waits import partition_kind
+
+        return partition_kind(sources)
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries of ``/api/v1/partitions``."""

@@ -91,12 +91,14 @@ class Replica(Capability):
         and a loop for each pattern of databases, which adds more of them.
         """
         from daemon.replica.compaction_watch import build_watch
+        from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
         from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
+        from daemon.replica.waits import replica_kind
         from daemon.status.reporter import SectionPart
 
         jobs: list[Job] = []
@@ -122,5 +124,6 @@ class Replica(Capability):
             projections=configured,
             later_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
+            wait_kinds=[] if runtime.relays_only else [replica_kind(runtime, replicas, projection_name)],
             routes=() if runtime.relays_only else policy_routes(runtime.config, runtime.audit),
         )

@@ -25,6 +25,7 @@ from daemon.replica.status.policy_sections import OpenPolicy
 from daemon.sources.connections import topic_reader
 from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
+from daemon.waits.conditions import Moves
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -248,6 +249,7 @@ class _Replica:
             find_interest=self._followed.find_interest,
         )
         self._points = PointTaker(name)
+        self._moves = Moves(runtime.waits.moved, projection_name(name))
         self.parts = OpenPolicy(
             name,
             config.policy(name),
@@ -290,5 +292,6 @@ class _Replica:
         self.loop.status = replace(self.loop.status, state="promoted", position=position, paused_since_s=None)
 
     def _report(self, status: ProjectionStatus) -> None:
+        self._moves.report(status.position, status.quarantined)
         if status.position is not None:
             self._points.take(status.position.applied_event_id, status.applied_time_s, self._context)

@@ -21,6 +21,7 @@ from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.shared import SharedResources
+from daemon.replica.status.policy_sections import LOADS_OF_POLICY
 from daemon.replica.verification.sampler import build_sampler
 from state.errors import ConfigError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
+    from daemon.consumer.projection import ProjectionStatus
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.loop import ReplicaPart
     from daemon.replica.metrics import ReplicaMetrics
@@ -53,6 +55,7 @@ class Replicas:
         # Values are replaced as a whole, because HTTP threads iterate over them.
         self._on_target: dict[str, tuple[str, ...]] = {}
         self.all: tuple[ReplicaPart, ...] = ()
+        self._by_policy: dict[str, ReplicaPart] = {}
         self.samplers: tuple[Callable[[], SamplerStatus], ...] = ()
 
     def add(self, name: str, start: Callable[[Job], None]) -> None:
@@ -77,6 +80,7 @@ class Replicas:
             return
         start(replica.job)
         self.all = (*self.all, replica)
+        self._by_policy[name] = replica
         self._on_target[policy.target] = (*self.on_target(policy.target), name)
         if policy.verification.tables_per_hour_share:
             job, status = build_sampler(self._runtime, name, self.shared)
@@ -90,6 +94,16 @@ class Replicas:
     def projections(self) -> tuple[ProjectionPart, ...]:
         """Return the projections of all replicas; each has a loop."""
         return tuple(replica.part for replica in self.all)
+
+    def status_of(self, policy: str) -> ProjectionStatus | None:
+        """Return the status of a policy's projection; None if it does not run yet."""
+        found = self._by_policy.get(policy)
+        return None if found is None else found.part.status()
+
+    def list_loads(self, policy: str) -> list[str]:
+        """Return the tables of a policy that are being loaded or wait for it, as ``db.table``."""
+        found = self._by_policy.get(policy)
+        return [] if found is None else [each.table for each in found.read(LOADS_OF_POLICY)]
 
     def rows(self, section: PolicySection, _context: StatusContext) -> tuple[Any, ...]:
         """Return the rows of all policies in one section of the status."""

@@ -52,6 +52,7 @@ SHARED_COMMANDS: Final = (
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
     Command("status", "daemon.status.commands", "Show positions, lags and problems of the daemon."),
     Command("version", "daemon.status.commands", "Print the version."),
+    Command("wait", "daemon.waits.commands", "Wait until a replica or a table has reached a state."),
 )
 """Commands that belong to no capability."""
 

@@ -9,7 +9,7 @@ Start. Every step that can fail permanently runs before the first loop:
 
 End, on the first SIGTERM or SIGINT:
 
-1. become not ready;
+1. become not ready, and end the requests that wait;
 2. stop the loops, and wait for them for at most ``drain_s``;
 3. write the last status;
 4. close the HTTP listeners and what the parts keep open;
@@ -51,6 +51,9 @@ from daemon.sources.shared_readers import SharedReaders
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, probe_routes, status_routes
+from daemon.waits.metrics import WaitMetrics
+from daemon.waits.routes import wait_route
+from daemon.waits.waits import Waits
 from handlers.failures import Backoff
 from state.errors import ConfigError
 
@@ -126,6 +129,7 @@ class _Daemon:
             readers=SharedReaders(config),
             projections=ProjectionMetrics(registry, loops),
             status=self._status,
+            waits=Waits(config.http.waits_max, WaitMetrics(registry)),
             relays_only=not projections,
             start_job=self._start_job,
         )
@@ -148,8 +152,10 @@ class _Daemon:
             self._supervisor, parts.sources, parts.projections, parts.sections, parts.later_projections
         )
         self._close = parts.close
+        self._waits = runtime.waits
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
-        routes = described([*status_routes(views), audit_route(runtime.audit), *parts.routes])
+        own_routes = (audit_route(runtime.audit), wait_route(runtime.waits, parts.wait_kinds))
+        routes = described([*status_routes(views), *own_routes, *parts.routes])
         self._http = Site(config.http, routes, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
@@ -179,6 +185,7 @@ class _Daemon:
     def _stop(self) -> int:
         # End 1.
         self._reporter.state = "stopping"
+        self._waits.close()
         log.info("stopping", drain_s=self._config.supervisor.drain_s)
         started_s = time.monotonic()
         # End 2.
@@ -255,5 +262,6 @@ def build_parts(runtime: Runtime) -> Parts:
         later_projections=join(lambda part: part.later_projections),
         sections=join(lambda part: part.sections),
         routes=join(lambda part: part.routes),
+        wait_kinds=join(lambda part: part.wait_kinds),
         close=join(lambda part: part.close),
     )

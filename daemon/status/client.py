@@ -121,13 +121,19 @@ def fetch(daemon: DaemonAddress, path: str, *, timeout_s: float = TIMEOUT_S) -> 
     return answer.status, body
 
 
-def fetch_json(daemon: DaemonAddress, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
+def fetch_json(
+    daemon: DaemonAddress,
+    path: str,
+    parameters: Mapping[str, str | None],
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> dict[str, Any]:
     """Return the daemon's answer to a query; omits parameters without a value.
 
     Raises the daemon's error, Transient, MalformedEvent.
     """
     query = urlencode({name: value for name, value in parameters.items() if value})
-    code, body = fetch(daemon, f"{path}{'?' if query else ''}{query}")
+    code, body = fetch(daemon, f"{path}{'?' if query else ''}{query}", timeout_s=timeout_s)
     answer = _parse_object(daemon.url, body)
     if code != 200:
         raise error_from_json(answer)

@@ -61,6 +61,7 @@ class TimelineBranch:
             waiting=states.waiting(),
             quarantined=states.quarantined(),
             table_state=states.state,
+            is_surveyed=self.projection.is_surveyed,
             timelines=self.follower.timelines,
             facts=self._facts,
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from daemon.config.section import ConfigSection
     from daemon.timelines.answers import TimelineAnswers
     from daemon.timelines.branch import TimelineBranch
+    from daemon.waits.conditions import WaitKind
 
 
 class Timelines(Capability):
@@ -66,6 +67,12 @@ class Timelines(Capability):
         from daemon.timelines.answers import TimelineAnswers
 
         return TimelineAnswers(sources, newest)
+
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+        """Return what can be waited for in ``sources``."""
+        from daemon.timelines.waits import range_kind
+
+        return range_kind(sources)
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries of ``/api/v1/timelines``."""

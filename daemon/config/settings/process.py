@@ -115,6 +115,13 @@ class HttpConfig(Section):
         ge=1024 * 1024,
         description="Size of all answers that clients have not read yet. Further ones are refused with 503.",
     )
+    waits_max: int = Field(
+        default=4096,
+        ge=1,
+        le=50_000,
+        description="Requests that wait for a condition (/api/v1/wait) at the same time. Their connections "
+        "do not count among connections_max.",
+    )
     lag_ready_s: float = Field(
         default=300, gt=0, description="Lag above which /readyz reports that the daemon is not ready."
     )

@@ -57,6 +57,17 @@ class PolicySection:
     """Returns the rows until the loop has started."""
 
 
+LOADS_OF_POLICY: Final = PolicySection(
+    LOADS,
+    lambda policy: list_loads(
+        policy.name,
+        policy.context,
+        policy.load_counts,
+        policy.load_thread.table,
+        policy.load_thread.find_next_try_s,
+    ),
+)
+
 POLICY_SECTIONS: Final = (
     PolicySection(POINTS, lambda policy: policy.points.rows()),
     PolicySection(
@@ -73,16 +84,7 @@ POLICY_SECTIONS: Final = (
         ],
         lambda name, settings: [describe_unopened(name, settings)],
     ),
-    PolicySection(
-        LOADS,
-        lambda policy: list_loads(
-            policy.name,
-            policy.context,
-            policy.load_counts,
-            policy.load_thread.table,
-            policy.load_thread.find_next_try_s,
-        ),
-    ),
+    LOADS_OF_POLICY,
     PolicySection(LEFT, lambda policy: list_left(policy.name, policy.context)),
     PolicySection(UNREPLICATED, lambda policy: list_unreplicated(policy.name, policy.context)),
 )

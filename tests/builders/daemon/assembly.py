@@ -20,6 +20,8 @@ from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes
+from daemon.waits.metrics import WaitMetrics
+from daemon.waits.waits import Waits
 from tests.builders.daemon.loops import daemon_status
 
 
@@ -75,6 +77,7 @@ def runtime_of(
         readers=SharedReaders(config),
         projections=ProjectionMetrics(registry, LoopMetrics(registry)),
         status=status,
+        waits=Waits(config.http.waits_max, WaitMetrics(registry)),
         relays_only=relays_only,
         start_job=start_job,
     )

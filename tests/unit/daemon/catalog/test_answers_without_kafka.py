@@ -74,6 +74,7 @@ def catalog_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[boo
         tools: Any = SimpleNamespace(
             config=config,
             metrics=SimpleNamespace(projections=None),
+            moved=lambda _projection: None,
             readers=SimpleNamespace(of=lambda _source: None),
         )
         return build_catalog(tools, "lake")

@@ -12,8 +12,9 @@ from daemon.http.openapi import DOCUMENT, PAGE, described, openapi_document
 from daemon.http.operations import BASE, ApiRoute
 from daemon.http.problems import Problem, problem_of
 from daemon.status.model import STATUS_FORM
+from daemon.waits.routes import wait_route
 from state.errors import NotFound, TidelineError
-from tests.builders.daemon.assembly import app_of, config_of, parts_of
+from tests.builders.daemon.assembly import app_of, config_of, parts_of, runtime_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import asked, served
 from tests.builders.daemon.loops import daemon_status
@@ -36,7 +37,10 @@ def routes() -> Sequence[BaseRoute]:
             "flat": {"events": {"table": "web.flat", "raw_table": "web.events"}},
         }
     )
-    return described([*app_of().routes, *parts_of(config).routes])
+    parts = parts_of(config)
+    return described(
+        [*app_of().routes, wait_route(runtime_of(config).waits, parts.wait_kinds), *parts.routes]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +84,9 @@ def test_every_operation_and_parameter_has_a_description(document: dict[str, Any
         assert operation["summary"].endswith("."), path
         for parameter in operation["parameters"]:
             assert parameter["description"], (path, parameter["name"])
-            assert parameter["schema"]["type"] in {"string", "integer", "boolean"}
-        assert {"200", "400", "401", "403", "404", "503"} == set(operation["responses"])
+            assert parameter["schema"]["type"] in {"string", "integer", "number", "boolean"}
+        further = {"504"} if path.endswith("/wait") else set()
+        assert {"200", "400", "401", "403", "404", "503"} | further == set(operation["responses"])
     assert len(identifiers) == len(document["paths"])
 
 

@@ -1,0 +1,115 @@
+"""Waiting until a replica has applied an event of its source (``daemon.waits.conditions``).
+
+Without an event, it is the newest one of the source when the request arrives. So what a client has written at
+the source before is on the target when its wait ends. That event is read from the metastore, because the one
+that the daemon has read last may be older than the client's write. The relay then reads its log at once.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from daemon.http.operations import OperationParameter
+from daemon.sources.connections import measured_metastore, source_client
+from daemon.waits.conditions import Reached, Unresolved, WaitKind
+from state.errors import BadInput, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from daemon.capability import Runtime
+    from daemon.consumer.projection import ProjectionStatus
+
+
+EVENT_ID_MAX: Final = 2**63 - 1
+_PARAMETERS: Final = (
+    OperationParameter(
+        "replica",
+        "A policy: wait until its replica has applied an event of the source.",
+        {"type": "string"},
+    ),
+    OperationParameter(
+        "event",
+        "The event; the newest one of the source if it is left out.",
+        {"type": "integer", "minimum": 0},
+    ),
+)
+
+
+class FollowedReplicas(Protocol):
+    """The replicas of a daemon, for any thread."""
+
+    def status_of(self, policy: str) -> ProjectionStatus | None:
+        """Return the status of a policy's projection; None if it does not run yet."""
+
+    def list_loads(self, policy: str) -> Collection[str]:
+        """Return the tables of a policy that are being loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReached:
+    """The condition that a replica has applied an event (``daemon.waits.conditions.Condition``)."""
+
+    replicas: FollowedReplicas
+    policy: str
+    projection: str
+    event_id: int
+
+    @property
+    def projections(self) -> Collection[str]:
+        """The policy's projection."""
+        return (self.projection,)
+
+    def check(self) -> Reached:
+        """Return whether the event is applied."""
+        status = self.replicas.status_of(self.policy)
+        if status is None or status.position is None:
+            reason = "the replica has not been created yet"
+            return Reached(is_true=False, wanted_event_id=self.event_id, reason=reason)
+        applied = status.position.applied_event_id
+        reached = Reached(
+            is_true=applied >= self.event_id,
+            source=status.source,
+            event_id=applied,
+            wanted_event_id=self.event_id,
+        )
+        if not reached.is_true:
+            state = f"the replica has not applied the event yet; its policy is {status.state}"
+            return replace(reached, reason=state)
+        left_out = {*status.quarantined, *self.replicas.list_loads(self.policy)}
+        return replace(reached, left_out=tuple(sorted(left_out)))
+
+
+def replica_kind(runtime: Runtime, replicas: FollowedReplicas, name_of: Callable[[str], str]) -> WaitKind:
+    """Return the kind of conditions about replicas; ``name_of`` returns the projection of a policy."""
+
+    def build(given: Mapping[str, str]) -> ReplicaReached | Unresolved:
+        policy = given["replica"].lower()
+        found = runtime.config.find_policy(policy)
+        if found is None:
+            raise NotFound("no such policy is configured", policy=policy[:200])
+        condition = partial(ReplicaReached, replicas, policy, name_of(policy))
+        if "event" in given:
+            return condition(_read_event(given["event"]))
+        return Unresolved(lambda: condition(read_newest(runtime, found.source)))
+
+    return WaitKind(name="replica", build=build, parameters=_PARAMETERS)
+
+
+def read_newest(runtime: Runtime, source: str) -> int:
+    """Return the newest event of a source, and make its relay read at once; raise MetastoreUnavailable."""
+    client = measured_metastore(runtime.calls, source)
+    with closing(source_client(runtime.config.sources[source], client)) as metastore:
+        newest = metastore.current_event_id()
+    runtime.nudges.of(source).set()
+    return newest
+
+
+def _read_event(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= EVENT_ID_MAX):
+        raise BadInput(f"event = {value[:100]}: must be the number of an event", parameter="event")
+    return int(value)

@@ -1,0 +1,90 @@
+"""Waiting until a range of time is covered completely (``daemon.waits.conditions``).
+
+Covers are computed from memory, and no metastore is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from daemon.catalog.opening import projection_name
+from daemon.http.operations import TEXT, OperationParameter
+from daemon.timelines.answers import TimelineAnswers
+from daemon.timelines.queries import CoverRange
+from daemon.waits.conditions import Reached, WaitKind
+from state.errors import BadInput, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from daemon.catalog.branch import OpenSource
+
+
+_PARAMETERS: Final = (
+    OperationParameter(
+        "range",
+        "Wait until the partitions of 'table' or 'fact' cover this range: 2024-01-01..2024-02-01. Its end is "
+        "not part of it.",
+        TEXT,
+    ),
+    OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),
+    OperationParameter("fact", "The fact of 'range', instead of a table.", TEXT),
+    OperationParameter("column", "The time column of 'range', where there are several.", TEXT),
+    OperationParameter("source", "Name of the source, where several have the table.", TEXT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCovered:
+    """The condition that a range is covered (``daemon.waits.conditions.Condition``)."""
+
+    answers: TimelineAnswers
+    sources: tuple[str, ...]
+    """Those whose catalogs can make it true."""
+    query: CoverRange
+
+    @property
+    def projections(self) -> Collection[str]:
+        """The projections of the catalogs."""
+        return [projection_name(source) for source in self.sources]
+
+    def check(self) -> Reached:
+        """Return whether nothing is missing; raise NotFound for an unknown name, BadInput."""
+        # Before the look, which may find it.
+        may_appear = self.answers.may_appear(self.query.name, self.query.source)
+        try:
+            answer = self.answers.answer(self.query)
+        except NotFound:
+            if may_appear:
+                return Reached(is_true=False, reason="the tables are being loaded")
+            raise
+        missing = [part["range"] for part in answer["missing"][:3]]
+        return Reached(
+            is_true=answer["complete"],
+            source=answer["source"],
+            event_id=answer["event_id"],
+            reason="" if answer["complete"] else f"missing: {', '.join(missing)}",
+            left_out=tuple(sorted(each for each, state in answer["states"].items() if state != "following")),
+        )
+
+
+def range_kind(sources: Sequence[OpenSource]) -> WaitKind:
+    """Return the kind of conditions about ranges of time."""
+    answers = TimelineAnswers(sources, lambda _: None)
+
+    def build(given: Mapping[str, str]) -> RangeCovered:
+        names = [given[each].lower() for each in ("table", "fact") if each in given]
+        if len(names) != 1:
+            raise BadInput("either a table or a fact is required", required=["table", "fact"])
+        start, dots, end = given["range"].partition("..")
+        if not (start and dots and end):
+            raise BadInput("range: must be START..END", parameter="range", value=given["range"][:100])
+        source = given.get("source")
+        found = tuple(each.source for each in sources if source in {None, each.source})
+        answers.open_sources(source)  # raises NotFound
+        query = CoverRange(name=names[0], start=start, end=end, column=given.get("column"), source=source)
+        return RangeCovered(answers, found, query)
+
+    return WaitKind(name="range", build=build, parameters=_PARAMETERS)

@@ -1,0 +1,86 @@
+"""What can be waited for: the port between the capabilities and the waits.
+
+A capability provides kinds of conditions (``WaitKind``). A condition names the projections whose progress can
+make it true, so it is checked only after one of them has moved. Equal conditions are checked once for all who
+wait for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from daemon.http.operations import OperationParameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What a check has found."""
+
+    is_true: bool
+    source: str | None = None
+    """The source whose events were followed, where it is known."""
+    event_id: int | None = None
+    """The event that the replica or the catalog reflects."""
+    wanted_event_id: int | None = None
+    """The event that it must reflect, if the condition names one."""
+    reason: str = ""
+    """What is missing, in words."""
+    left_out: tuple[str, ...] = ()
+    """Tables that do not reflect the event, because they are quarantined or being loaded."""
+
+
+class Condition(Protocol):
+    """One condition; hashable, and equal to others that ask the same."""
+
+    @property
+    def projections(self) -> Collection[str]:
+        """The names of the projections whose progress can make it true."""
+
+    def check(self) -> Reached:
+        """Return whether it is true now, in the thread of the waits; must not call another system.
+
+        Raises NotFound for unknown names, BadInput.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A condition that another system must complete."""
+
+    resolve: Callable[[], Condition]
+    """May wait for that system; raises Transient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitKind:
+    """One kind of conditions. The parameter of its name selects it."""
+
+    name: str
+    build: Callable[[Mapping[str, str]], Condition | Unresolved]
+    """Returns the condition of a request's parameters; raises BadInput, NotFound."""
+    parameters: tuple[OperationParameter, ...] = ()
+
+
+def ignore_move(projection: str) -> None:
+    """Do nothing, where no client can wait."""
+    del projection
+
+
+class Moves:
+    """Reports the progress of one projection to the waits, if something has changed."""
+
+    def __init__(self, moved: Callable[[str], None], projection: str) -> None:
+        self._moved = moved
+        self._projection = projection
+        self._seen: tuple[object, ...] = ()
+
+    def report(self, *seen: object) -> None:
+        """Wake those who wait for the projection if ``seen`` is not what it was."""
+        if seen != self._seen:
+            self._seen = seen
+            self._moved(self._projection)

@@ -1,0 +1,20 @@
+"""Metrics of the waits."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge
+
+from daemon.process.metrics import Metric, MetricTable
+
+
+class WaitMetrics(MetricTable):
+    """The metrics; thread-safe, never raises."""
+
+    present = Metric(Gauge, "tideline_waits", "Requests that wait for a condition now.")
+    ended = Metric(
+        Counter,
+        "tideline_waits_ended",
+        "Waits that have ended, by result: true, timeout, left (the client closed its connection), failed "
+        "(such as an unknown name), refused (too many at once).",
+        "result",
+    )

@@ -1,0 +1,158 @@
+"""``GET /api/v1/wait``: answered the moment its condition is true.
+
+A waiting request holds a connection and a few kilobytes, but no thread. Its connection does not count among
+``http.connections_max``, so that waits take no connections from others; ``http.waits_max`` limits them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from daemon.http.answering import Lane
+from daemon.http.endpoints import JSON, build_response, problem_response, read_parameters
+from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
+from daemon.waits.conditions import Unresolved
+from state.errors import BadInput, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+
+    from daemon.http.answering import Answering
+    from daemon.waits.conditions import Condition, WaitKind
+    from daemon.waits.waits import Waits
+
+
+PATH: Final = f"{BASE}/wait"
+TIMEOUT_MAX_S: Final = 240.0
+"""Below the limit of one answer (``http.limits.Limits.answer_s``), and that of many proxies. A client that
+waits longer repeats its request."""
+TIMEOUT_S: Final = 60.0
+_TIMEOUT: Final = OperationParameter(
+    "timeout_s",
+    f"How long to wait at most, from 0 to {TIMEOUT_MAX_S:.0f}; 0 checks once. {TIMEOUT_S:.0f} if it is left "
+    "out.",
+    {"type": "number", "minimum": 0, "maximum": TIMEOUT_MAX_S, "default": TIMEOUT_S},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitAnswer:
+    """The condition is true."""
+
+    condition: str
+    """Its kind: ``replica``, ``partition`` or ``range``."""
+    source: str | None
+    event_id: int | None
+    """The event that the replica or the catalog reflects."""
+    wanted_event_id: int | None
+    """The event that the replica had to reflect."""
+    left_out: list[str]
+    """Tables that do not reflect the event, because they are quarantined or being loaded."""
+    waited_s: float
+
+
+def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
+    """Return the route of all kinds of conditions."""
+    known = {kind.name: kind for kind in kinds}
+    parameters = {each.name: each for kind in kinds for each in kind.parameters} | {_TIMEOUT.name: _TIMEOUT}
+
+    async def endpoint(request: Request) -> Response:
+        began_s = time.monotonic()
+        try:
+            given = read_parameters(request, frozenset(parameters))
+            timeout_s = _read_timeout(given.pop(_TIMEOUT.name, None))
+            kind = _find_kind(known, given)
+            with request.state.connection.set_aside():
+                found = await _first(request, _wait(request, waits, kind, given, timeout_s))
+        except TidelineError as error:
+            return problem_response(error)
+        if found is None:
+            return Response(status_code=499)  # the client has left
+        answer = WaitAnswer(
+            condition=kind.name,
+            source=found.source,
+            event_id=found.event_id,
+            wanted_event_id=found.wanted_event_id,
+            left_out=list(found.left_out),
+            waited_s=round(time.monotonic() - began_s, 3),
+        )
+        return build_response(orjson.dumps(asdict(answer)), JSON)
+
+    operation = Operation(
+        path=PATH,
+        tag="Waiting",
+        summary="Wait until a condition is true; the answer is a 504 if it is not true in time.",
+        answer=TypeAdapter(WaitAnswer),
+        parameters=tuple(parameters.values()),
+        problems={"504": "The condition was not true within the timeout."},
+    )
+    return ApiRoute(operation, endpoint)
+
+
+async def _wait(
+    request: Request, waits: Waits, kind: WaitKind, given: Mapping[str, str], timeout_s: float
+) -> Any:
+    condition: Condition | Unresolved = kind.build(given)
+    if isinstance(condition, Unresolved):
+        answering: Answering = request.state.answering
+        condition = await answering.run(condition.resolve, Lane.STORE)
+    return await waits.wait(condition, timeout_s)
+
+
+async def _first(request: Request, wait: Any) -> Any:
+    """Return the result of ``wait``, or None if the client leaves before."""
+    waiting, leaving = asyncio.ensure_future(wait), asyncio.ensure_future(_leave(request))
+    try:
+        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else None
+    finally:
+        for task in (waiting, leaving):
+            task.cancel()
+
+
+async def _leave(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _read_timeout(value: str | None) -> float:
+    if value is None:
+        return TIMEOUT_S
+    try:
+        timeout_s = float(value)
+    except ValueError:
+        timeout_s = -1.0
+    if not 0 <= timeout_s <= TIMEOUT_MAX_S:
+        raise BadInput(
+            f"timeout_s = {value[:100]}: must be a number from 0 to {TIMEOUT_MAX_S:.0f}",
+            parameter="timeout_s",
+            value=value[:100],
+        )
+    return timeout_s
+
+
+def _find_kind(known: Mapping[str, WaitKind], given: Mapping[str, str]) -> WaitKind:
+    """Return the kind that exactly one of the parameters selects, and check the others."""
+    selected = [kind for name, kind in known.items() if name in given]
+    if len(selected) != 1:
+        raise BadInput("exactly one condition is required", known=sorted(known))
+    names = {each.name for each in selected[0].parameters}
+    foreign = sorted(given.keys() - names)
+    if foreign:
+        raise BadInput(
+            "the condition does not have this parameter",
+            condition=selected[0].name,
+            parameter=foreign[0],
+            known=sorted(names),
+        )
+    return selected[0]
