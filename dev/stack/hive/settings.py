@@ -152,7 +152,7 @@ def build_metastore_properties(
         "metastore.task.threads.remote": HOUSEKEEPING,
         # By default every 10 s. On Derby its statement, which scans all transactions, can deadlock with a
         # commit. If the commit is the victim, the engine reports "Attempt to unlock lock ...".
-        "metastore.acid.txn.cleaner.interval": "300s",
+        "metastore.acid.txn.cleaner.interval": "30s",
         "hive.metastore.client.capability.check": "false",
         **_compactor(settings),
         **(_compaction_in_metastore(layout, settings) if settings.hive == HIVE_3 else {}),

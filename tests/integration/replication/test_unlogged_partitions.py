@@ -134,7 +134,7 @@ def test_rows_that_hive_did_not_log_and_a_compaction_removed_are_replicated_or_t
         else:
             assert replica.quarantined() == {}
             assert [(each.table, each.reason) for each in replica.context.tables.loads.waiting()] == [
-                ("parts", "release")
+                ("parts", "files-gone")
             ]
             assert rows == [("b", "10")], "the state before the transaction"
 

@@ -321,7 +321,7 @@ def test_a_file_that_cannot_be_opened_again_is_reported_and_no_snapshot_counts_a
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error
 
-    monkeypatch.setattr(sqlite_snapshots, "_connect", refuse)
+    monkeypatch.setattr(sqlite_snapshots, "connect_read_only", refuse)
     with pytest.raises(FilesUnavailable), store.snapshot():
         pass
     assert store._snapshots is not None  # noqa: SLF001
