@@ -141,10 +141,9 @@ def _judge(console: Console, endpoints: Endpoints, replicator: Replicator, *, of
     for line in comparison.list_differences():
         console.print(f"[red]differs:[/] {escape(line)}")
     console.print(
-        f"aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: {len(aborted.at_source)} files at "
-        "the source, "
-        f"{len(aborted.on_target)} on the target (which soon forgets the ids too, because nothing refers to "
-        "them)",
+        f"files under the aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: "
+        f"{len(aborted.at_source)} at the source, {len(aborted.on_target)} on the target (which soon forgets "
+        "the ids too, because nothing refers to them)",
         highlight=False,
         markup=False,
     )
