@@ -34,7 +34,7 @@ from state.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.sources.write_events import Connect
+    from daemon.sources.log_connections import Connect
     from dev.stack.endpoints import Endpoints
 
 

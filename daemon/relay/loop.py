@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from daemon.kafka.topic import Topic
     from daemon.process.heartbeat import Heartbeat
     from daemon.sources.connections import CallMetrics
-    from daemon.sources.write_events import Connect
+    from daemon.sources.log_connections import Connect
     from state.event_log.positions import Position
     from state.store import Store
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from daemon.kafka.topic import Topic
     from daemon.sources.listing.listed_writes import ListedWrites
+    from daemon.sources.log_connections import Connect, NotificationLog
     from daemon.sources.outgoing_events import OutboxSettings, OutgoingEvent
     from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from daemon.sources.write_events import Connect, NotificationLog
     from handlers.decoding.records.record_writer import Record
     from handlers.structs.notifications import NotificationEvent
 

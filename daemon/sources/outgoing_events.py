@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.sources.listing.listed_writes import ListedWrites
+    from daemon.sources.log_connections import Connect, NotificationLog
     from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from daemon.sources.write_events import Commit, Connect, NotificationLog
+    from daemon.sources.write_events import Commit
     from handlers.decoding.records.record_writer import Record
     from handlers.replication.target.same_table import LoggedWrite
     from state.transactions.open_candidates import CandidateWrite

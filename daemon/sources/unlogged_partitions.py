@@ -45,7 +45,8 @@ from state.transactions.touched_partitions import TouchedPartitions
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from daemon.sources.write_events import CommitWrites, Connect
+    from daemon.sources.log_connections import Connect
+    from daemon.sources.write_events import CommitWrites
     from handlers.events import SourceFile
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots

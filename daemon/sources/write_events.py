@@ -17,23 +17,19 @@ notification log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from daemon.sources.log_connections import LogConnections
 from handlers.decoding.messages import unpack
-from handlers.replication.target.same_table import SameTableSource
 from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from daemon.sources.log_connections import Connect, NotificationLog
     from handlers.decoding.records.commit_parts import CommitParts
-    from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import NotificationEvent
     from state.errors import TidelineError
 
@@ -41,36 +37,6 @@ if TYPE_CHECKING:
 ATTEMPTS_MIN: Final = 5
 PATIENCE_S: Final = 60.0
 _COMMIT: Final = "COMMIT_TXN"
-
-
-class NotificationLog(SameTableSource, Protocol):
-    """One connection to a metastore's notification log; used by one thread at a time."""
-
-    def current_event_id(self) -> int:
-        """Return the id of the newest event; 0 if there never was one."""
-
-    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
-        """Return at most ``limit`` events with ids above ``after``, in order."""
-
-    def receive_write_events(
-        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
-    ) -> None:
-        """Pass on the write events of the transaction, optionally only those of one database or table."""
-
-    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
-        """Return whether the event concerns the database (and one of the tables)."""
-
-    def database_names(self) -> list[str]:
-        """Return the names of all databases."""
-
-    def table_names(self, db: str) -> list[str]:
-        """Return the names of all tables of a database."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-Connect = Callable[[], NotificationLog]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,48 +99,21 @@ class WriteEventReader:
     def __init__(
         self, connect: Connect, connections: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._connect = connect
-        self._size = connections
+        self._connections = LogConnections(connect, connections, "relay-writes")
         self._clock = clock
-        self._idle: SimpleQueue[NotificationLog | None] = SimpleQueue()
-        self._pool: ThreadPoolExecutor | None = None
         self._troubles: dict[int, _Trouble] = {}
 
     def fetch(self, commits: Sequence[CommitWrites], log: NotificationLog) -> None:
-        """Fill ``wanted``; ``log`` is an idle connection. Raises Unsupported, Transient."""
-        if len(commits) < 2 or self._size < 1:
+        """Fill ``commits``; ``log`` is an idle connection. Raises Unsupported, Transient."""
+        if len(commits) < 2 or self._connections.size < 1:
             for writes in commits:
                 self._read(writes, log)
             return
-        for _ in self._workers().map(self._fetch, commits):
-            pass
+        self._connections.call_for_each(self._read, commits)
 
     def close(self) -> None:
         """Close the connections and end the threads."""
-        if self._pool is None:
-            return
-        self._pool.shutdown(cancel_futures=True)
-        self._pool = None
-        with ExitStack() as closing_all:
-            while not self._idle.empty():
-                log = self._idle.get()
-                if log is not None:
-                    closing_all.enter_context(closing(log))
-
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="relay-writes")
-            for _ in range(self._size):
-                self._idle.put(None)
-        return self._pool
-
-    def _fetch(self, writes: CommitWrites) -> None:
-        log = self._idle.get()
-        try:
-            log = log or self._connect()
-            self._read(writes, log)
-        finally:
-            self._idle.put(log)
+        self._connections.close()
 
     def _read(self, writes: CommitWrites, log: NotificationLog) -> None:
         """Read the write events of one transaction at once, or page by page if that failed."""

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import structlog
 
-from daemon.sources.connection_pool import ConnectionPool
 from daemon.sources.listing.candidate_events import observe
 from daemon.sources.listing.one_write import (
     ListingTools,
@@ -32,6 +31,7 @@ from daemon.sources.listing.one_write import (
     prepare,
 )
 from daemon.sources.listing.unnamed_files import Sample
+from daemon.sources.log_connections import LogConnections
 from daemon.sources.write_events import parse_commit
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import FilesUnavailable, Transient
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from daemon.sources.listing.one_write import Scans
-    from daemon.sources.write_events import CommitWrites, Connect
+    from daemon.sources.log_connections import Connect
+    from daemon.sources.write_events import CommitWrites
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots
     from handlers.structs.notifications import NotificationEvent
@@ -96,7 +97,7 @@ class ListedWrites:
         self._beat = beat
         self._clock = clock
         self._candidates = OpenCandidates()
-        self._pool = ConnectionPool(connect, THREADS, "relay-listing")
+        self._pool = LogConnections(connect, THREADS, "relay-listing")
         self._troubles: dict[tuple[str, int], tuple[float, int]] = {}
         """When a write could not be listed for the first time, and how often since."""
         self.event_id: int | None = None

@@ -35,7 +35,7 @@ from state.transactions.own_directories import is_complete
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from daemon.sources.write_events import NotificationLog
+    from daemon.sources.log_connections import NotificationLog
     from handlers.files.acid_writes import OwnFile
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots
