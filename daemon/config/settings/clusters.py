@@ -46,6 +46,17 @@ def _check_table(text: str) -> str:
     return text.lower()
 
 
+_Connections = Annotated[
+    int,
+    Field(
+        ge=2,
+        le=1024,
+        description="Connections to the metastore that all policies of the daemon together use at a time. A "
+        "call waits for one at most until its deadline.",
+    ),
+]
+
+
 class RelayConfig(Section):
     """How a source's notification log is published to its topic."""
 
@@ -225,13 +236,7 @@ class SourceConfig(Section):
     auth: AuthConfig | None = Field(
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
-    connections_max: int = Field(
-        default=CONNECTIONS_MAX,
-        ge=2,
-        le=1024,
-        description="Connections to the metastore that all policies of the daemon together use at a time. A "
-        "call waits for one at most until its deadline.",
-    )
+    connections_max: _Connections = CONNECTIONS_MAX
     topic: Topic = Field(
         description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and "
         "'-' are allowed."
@@ -280,13 +285,7 @@ class TargetConfig(Section):
     auth: AuthConfig | None = Field(
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
-    connections_max: int = Field(
-        default=CONNECTIONS_MAX,
-        ge=2,
-        le=1024,
-        description="Connections to the metastore that all policies of the daemon together use at a time. A "
-        "call waits for one at most until its deadline.",
-    )
+    connections_max: _Connections = CONNECTIONS_MAX
     compactions_every_s: float = Field(
         default=60,
         ge=1,
