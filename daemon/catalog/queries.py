@@ -168,9 +168,9 @@ def query_routes(
 
 def _route(query: type[Q], answers: Answers[Q], tag: str, *, reads_store: bool) -> Route:
     # Imported here, because the commands import the queries.
-    from daemon.http.answering import Lane
     from daemon.http.endpoints import build_endpoint
     from daemon.http.operations import ApiRoute
+    from daemon.http.transport.answering import Lane
 
     def answer(name: str, given: Parameters) -> Answer:
         return answers.answer(query.parse(name, given))

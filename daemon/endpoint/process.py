@@ -15,8 +15,8 @@ from starlette.routing import Route
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.upstream import check_metastore, refuse_own_address
 from daemon.http.endpoints import metrics_response, probe_response
-from daemon.http.limits import PROBES
-from daemon.http.server import HttpServer
+from daemon.http.transport.limits import PROBES
+from daemon.http.transport.server import HttpServer
 from daemon.process.descriptors import raise_limit
 from daemon.process.signals import stop_signals
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.http.answering import Lane
 from daemon.http.endpoints import Made, made_response, make_json, may_operate, problem_response
-from daemon.http.limits import BODY_BYTES_MAX
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.tokens import ANONYMOUS
+from daemon.http.transport.answering import Lane
+from daemon.http.transport.limits import BODY_BYTES_MAX
 from state.errors import BadInput, Forbidden, LimitExceeded, TidelineError
 
 

@@ -1,7 +1,7 @@
 """HTTP endpoints for queries: parameters with limits, answers and errors as JSON.
 
 A failed query is answered with a problem (``daemon.http.problems``). Answers are made in the threads of the
-server (``daemon.http.answering``). Each has an ETag, so that a client that has it already gets 304.
+server (``daemon.http.transport.answering``). Each has an ETag, so that a client that has it already gets 304.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import orjson
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
-from daemon.http.answering import RETRY_AFTER_S, HeldResponse, Lane
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
+from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
 from state.errors import BadInput, TidelineError
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
-    from daemon.http.answering import Answering
+    from daemon.http.transport.answering import Answering
 
 
 PARAMETER_CHARACTERS_MAX: Final = 512

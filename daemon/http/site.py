@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.applications import Starlette
 
 from daemon.http.access import Access, Gate
-from daemon.http.limits import PROBES, Limits
-from daemon.http.server import HttpServer, reachable
-from daemon.http.tls import ServerTls
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.http.transport.limits import PROBES, Limits
+from daemon.http.transport.server import HttpServer, reachable
+from daemon.http.transport.tls import ServerTls
 from daemon.process.state_directory import ADDRESS_FILE, TOKEN_FILE, write_atomically
 
 
@@ -106,7 +106,7 @@ class Site:
         write_atomically(address, self._describe())
 
     def close(self) -> None:
-        """Stop both listeners, each within ``daemon.http.server.STOP_S``."""
+        """Stop both listeners, each within ``daemon.http.transport.server.STOP_S``."""
         self._server.close()
         self._probes.close()
         for file in self._files:

@@ -93,7 +93,7 @@ class DaemonAddress:
         return context
 
     def _check_fingerprint(self, connection: http.client.HTTPSConnection) -> None:
-        from daemon.http.tls import fingerprint_of
+        from daemon.http.transport.tls import fingerprint_of
 
         assert isinstance(connection.sock, ssl.SSLSocket)
         if fingerprint_of(connection.sock.getpeercert(binary_form=True) or b"") != self.fingerprint:

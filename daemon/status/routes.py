@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from daemon.http.answering import Lane
 from daemon.http.endpoints import (
     HTML,
     Made,
@@ -27,6 +26,7 @@ from daemon.http.endpoints import (
     probe_response,
 )
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.transport.answering import Lane
 from daemon.status.model import STATUS_FORM
 from daemon.status.text import status_text
 

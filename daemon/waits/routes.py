@@ -15,9 +15,9 @@ import orjson
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from daemon.http.answering import Lane
 from daemon.http.endpoints import JSON, build_response, problem_response, read_parameters
 from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
+from daemon.http.transport.answering import Lane
 from daemon.waits.conditions import Unresolved
 from state.errors import BadInput, TidelineError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from daemon.http.answering import Answering
+    from daemon.http.transport.answering import Answering
     from daemon.waits.conditions import Condition, WaitKind
     from daemon.waits.waits import Waits
 

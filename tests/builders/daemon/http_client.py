@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from daemon.http.server import HttpServer
+from daemon.http.transport.server import HttpServer
 from daemon.process.state_directory import ADDRESS_FILE, write_atomically
 from tests.builders.daemon.loops import first_that
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.http.server import HttpServer
+    from daemon.http.transport.server import HttpServer
     from streaming.keylog.records import KeyRequest
 
 

@@ -16,7 +16,7 @@ from daemon.config.settings.process import HttpConfig
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.metrics import HttpMetrics
 from daemon.http.site import Site
-from daemon.http.tls import ServerTls
+from daemon.http.transport.tls import ServerTls
 from daemon.status.address import DaemonAddress, running_daemon
 from daemon.status.client import fetch
 from daemon.status.routes import Views, probe_routes

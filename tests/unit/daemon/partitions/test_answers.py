@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.http.server import HttpServer
+    from daemon.http.transport.server import HttpServer
     from daemon.partitions.queries import PartitionQuery
     from handlers.catalog.index.partition_drift import PartitionComparison
     from state.partitions.filters.hive_expressions import Expression

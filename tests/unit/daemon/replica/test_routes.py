@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from daemon.http.access import Access, Gate
 from daemon.http.actions import ActionList, Audit, audit_route
-from daemon.http.limits import BODY_BYTES_MAX
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.replica.routes import policy_routes
 from state.errors import InvalidRequest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.http.server import HttpServer
+from daemon.http.transport.server import HttpServer
 from daemon.process.state_directory import write_atomically
 from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_status, load_status

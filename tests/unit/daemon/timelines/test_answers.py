@@ -30,7 +30,7 @@ from tests.builders.daemon.loops import daemon_status
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from daemon.http.server import HttpServer
+    from daemon.http.transport.server import HttpServer
     from daemon.timelines.queries import TimelineQuery
 
 

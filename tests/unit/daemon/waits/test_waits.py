@@ -16,10 +16,10 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from daemon.http.endpoints import probe_response
-from daemon.http.limits import Limits
 from daemon.http.operations import TEXT, OperationParameter
 from daemon.http.problems import Problem
-from daemon.http.server import HttpServer
+from daemon.http.transport.limits import Limits
+from daemon.http.transport.server import HttpServer
 from daemon.waits.conditions import Moves, Reached, Unresolved, WaitKind
 from daemon.waits.metrics import WaitMetrics
 from daemon.waits.routes import WaitAnswer, wait_route

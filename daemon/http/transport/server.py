@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 import uvicorn
 
-from daemon.http.answering import RETRY_AFTER_S, Answering
-from daemon.http.connections import Connections
-from daemon.http.limits import HEAD_BYTES_MAX, Limits
-from daemon.http.protocol import LimitedProtocol
+from daemon.http.transport.answering import RETRY_AFTER_S, Answering
+from daemon.http.transport.connections import Connections
+from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits
+from daemon.http.transport.protocol import LimitedProtocol
 from daemon.process.descriptors import is_reserved
 from state.errors import ConfigError
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from daemon.http.connections import Connection
-    from daemon.http.tls import ServerTls
+    from daemon.http.transport.connections import Connection
+    from daemon.http.transport.tls import ServerTls
 
 
 log = structlog.get_logger(__name__)

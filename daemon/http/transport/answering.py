@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
-from daemon.http.limits import CHUNK_BYTES
+from daemon.http.transport.limits import CHUNK_BYTES
 from state.errors import Overloaded
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from daemon.http.limits import Limits
+    from daemon.http.transport.limits import Limits
 
 
 T = TypeVar("T")

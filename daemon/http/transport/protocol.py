@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-    from daemon.http.connections import Connection
-    from daemon.http.limits import Limits
+    from daemon.http.transport.connections import Connection
+    from daemon.http.transport.limits import Limits
 
 
 class LimitedProtocol(H11Protocol):
-    """One connection (``daemon.http.connections.Exchange``)."""
+    """One connection (``daemon.http.transport.connections.Exchange``)."""
 
     def __init__(
         self,

@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from daemon.http.limits import group_of
+from daemon.http.transport.limits import group_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from daemon.http.limits import Limits
+    from daemon.http.transport.limits import Limits
 
 
 class Exchange(Protocol):
-    """What a connection is doing (``daemon.http.protocol``), once it is established."""
+    """What a connection is doing (``daemon.http.transport.protocol``), once it is established."""
 
     def waits_since(self) -> float | None:
         """Return since when it waits for its client; None while the server is at work."""

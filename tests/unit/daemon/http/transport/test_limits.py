@@ -12,11 +12,11 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from daemon.http import server as server_module
-from daemon.http.answering import Lane
 from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, probe_response
-from daemon.http.limits import HEAD_BYTES_MAX, Limits, group_of
-from daemon.http.server import HttpServer
+from daemon.http.transport import server as server_module
+from daemon.http.transport.answering import Lane
+from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits, group_of
+from daemon.http.transport.server import HttpServer
 from tests.builders.daemon.http_client import HOST, asked
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, connected, is_closed, rest_of, status_on
