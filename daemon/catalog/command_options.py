@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CHECK_ATTEMPTS: Final = 10
 PAUSE_S: Final = 0.5
-_source_option = click.option("--source", help="Name of the source, where several have the table.")
+_source_option = click.option("--source", help="Name of the source, if several have the table.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PARAMETERS: Final = (
     OperationParameter("partition", "Wait until 'table' has this partition: dt=2024-01-01/hr=5.", TEXT),
     OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),
-    OperationParameter("source", "Name of the source, where several have the table.", TEXT),
+    OperationParameter("source", "Name of the source, if several have the table.", TEXT),
 )
 
 

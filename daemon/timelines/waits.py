@@ -31,8 +31,8 @@ _PARAMETERS: Final = (
     ),
     OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),
     OperationParameter("fact", "The fact of 'range', instead of a table.", TEXT),
-    OperationParameter("column", "The time column of 'range', where there are several.", TEXT),
-    OperationParameter("source", "Name of the source, where several have the table.", TEXT),
+    OperationParameter("column", "The time column of 'range', if there are several.", TEXT),
+    OperationParameter("source", "Name of the source, if several have the table.", TEXT),
 )
 
 

@@ -49,7 +49,7 @@ ANSWER_S: Final = 20.0
     help="Wait until the partitions of --table or --fact cover this range, without its end.",
 )
 @click.option("--fact", help="The fact of --range, instead of --table.")
-@click.option("--source", help="Name of the source, where several have the table.")
+@click.option("--source", help="Name of the source, if several have the table.")
 @click.option(
     "--timeout",
     "timeout_s",
