@@ -3,8 +3,8 @@
 ``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``: each benchmark runs in its own process, one
 after another, so that none measures the memory of another. Its report is stored in
 ``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be
-repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``) has a report of
-its own, which replaces the same rows of the whole one on the page, until the whole benchmark runs again. The
+repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``) has its own
+report, which replaces the same rows of the whole one on the page, until the whole benchmark runs again. The
 meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in
 ``bench/notes/NAME.md``.
 """

@@ -1,5 +1,5 @@
 """The load of one large table while events of another are applied,
-in one process, as in the daemon: calls in a thread of their own.
+in one process, as in the daemon: calls in their own thread.
 
 Measured are the duration of the load, the longest time that events waited for it (the longest call of
 ``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other

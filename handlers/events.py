@@ -309,9 +309,9 @@ class TxnCommitted(Event):
     write_ids: tuple[int, ...] = ()
     databases: tuple[str, ...] = ()
     enriched: bool = False
-    """True where the write parts of this transaction came before this event in the topic."""
+    """True if the write parts of this transaction came before this event in the topic."""
     listed: bool = False
-    """True where they include the partitions that Hive left out of its write events: the relay listed their
+    """True if they include the partitions that Hive left out of its write events: the relay listed their
     files."""
     incomplete: str | None = None
     """Why the relay does not know what the transaction wrote, of a source that does not report it either."""

@@ -168,7 +168,7 @@ class SharedThreads:
 
 
 class ThreadUser:
-    """One user of shared threads: a part of one policy, which has jobs of its own."""
+    """One user of shared threads: a part of one policy, which has its own jobs."""
 
     __slots__ = ("_threads", "jobs", "jobs_max", "running")
 

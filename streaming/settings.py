@@ -223,7 +223,7 @@ class FlatSettings:
 
     @property
     def publishes_by(self) -> Publishing:
-        """How files are published: as set, else by rename where that is atomic, else by a manifest."""
+        """How files are published: as set, else by rename if that is atomic, else by a manifest."""
         if self.publishing is not None:
             return self.publishing
         return Publishing.RENAME if has_renames(self.location) else Publishing.MANIFEST

@@ -183,7 +183,7 @@ def _repeated() -> Sequence[tuple[str, bytes]]:
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
-    """Measure eight clients at once, each on a connection of its own:
+    """Measure eight clients at once, each on its own connection:
     the time of the run, divided by all calls.
     """
     requests = [day_filter(day) for day in range(1, 5)]

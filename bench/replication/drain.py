@@ -83,7 +83,7 @@ def split_at_commits(events: Sequence[Event], commits: int) -> list[list[Event]]
 
 
 class BareLoop:
-    """Transactions of one write id each, in a table of their own, without files."""
+    """Transactions of one write id each, in their own table, without files."""
 
     def __init__(self, uri: str, db: str) -> None:
         self._metastore = WritingMetastore(uri)

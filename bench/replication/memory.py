@@ -1,7 +1,7 @@
 """Cases of memory: the peak of a process that loads a table of a million partitions,
 and of one that replays a transaction of 100,000 partitions.
 
-Each runs in a process of its own, with synthetic metastores: real ones would take an hour to get such a
+Each runs in its own process, with synthetic metastores: real ones would take an hour to get such a
 table. Files are not copied, but every copy passes through the pool. The state is in SQLite, as in the daemon.
 ``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
 """
@@ -56,7 +56,7 @@ def policy_cases(quick: bool) -> Iterator[Row]:
 
 
 def measure(case: str, count: int) -> Row:
-    """Run a case in a process of its own."""
+    """Run a case in its own process."""
     say(f"{case}: {count} partitions")
     command = [sys.executable, "-m", "bench.replication.memory", case, str(count)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)

@@ -1,6 +1,6 @@
 """Keys mined from query texts, per second of one core; cases of ``bench.splitting``.
 
-The texts have about 200 characters. In ``mining`` every text has a fingerprint of its own and must be parsed,
+The texts have about 200 characters. In ``mining`` every text has its own fingerprint and must be parsed,
 which is the worst case. A query log is more favourable: ``mining_log`` is the day of a thousand users. Nine
 of ten of its texts occurred before with other dates, and half of all texts do not use a raw table. The rival
 is sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times,

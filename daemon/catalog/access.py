@@ -66,7 +66,7 @@ class RemoteAnswers:
 
     def answer(self, query: Query) -> Answer:
         """Return the daemon's answer;
-        raise the error it answers with, and Transient where it does not answer.
+        raise the error it answers with, and Transient if it does not answer.
         """
         return fetch_json(self.daemon, query.url_path(), query.url_parameters())
 

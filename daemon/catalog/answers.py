@@ -85,7 +85,7 @@ class CatalogAnswers(Generic[K]):
     no_source: ClassVar[str]
     """Error for a source that does not have the branch."""
     no_branch: ClassVar[str]
-    """Error where no source has it."""
+    """Error if no source has it."""
     source_hint: ClassVar[str]
     no_table: ClassVar[str]
     table_hint: ClassVar[str]
@@ -119,7 +119,7 @@ class CatalogAnswers(Generic[K]):
         return [(name, view) for name, view in views if view is not None]
 
     def find_table(self, table: str, source: str | None) -> tuple[str, K]:
-        """Return the only source that has the table; raise NotFound, and BadInput where several have it."""
+        """Return the only source that has the table; raise NotFound, and BadInput if several have it."""
         opened = self.open_sources(source)
         candidates = [(name, view) for name, view in opened if table in view.tables()]
         if not candidates:
@@ -136,7 +136,7 @@ class CatalogAnswers(Generic[K]):
         return any(view is None or name in view.waiting or not view.is_surveyed for view in views)
 
     def only_source(self, candidates: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
-        """Return the only source, of one or more; raise BadInput about ``name`` where several have it."""
+        """Return the only source, of one or more; raise BadInput about ``name`` if several have it."""
         if len(candidates) > 1:
             sources = [source for source, _ in candidates]
             context = {self.subject: name, "sources": sources}

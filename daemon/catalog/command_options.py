@@ -1,7 +1,7 @@
 """Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share:
 which daemon answers, and how it is printed.
 
-Both query the running daemon, or open the state that it left where none runs. ``--source``, ``--url``,
+Both query the running daemon, or open the state that it left if none runs. ``--source``, ``--url``,
 ``--config`` and ``--json`` reach a command as one value, because no command needs them individually. Changes
 and checks have no ``--url``: they are served only on the daemon's own machine.
 """

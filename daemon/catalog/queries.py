@@ -39,7 +39,7 @@ class Parameter:
     parse: Callable[[str], Any] = str
     """Raises ValueError with the rule that the text breaks, such as ``must be true or false``."""
     format: Callable[[Any], str] = str
-    """Returns "" where the parameter is left out."""
+    """Returns "" if the parameter is left out."""
     is_long: bool = False
     """Whether the text may be longer than a name."""
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
@@ -105,7 +105,7 @@ class Query:
     form: ClassVar[Any]
     """The form of the answer."""
     source: str | None = None
-    """Name of the source. It may be left out where only one source has what is queried."""
+    """Name of the source. It may be left out if only one source has what is queried."""
 
     @classmethod
     def parameters(cls) -> dict[str, tuple[Field[Any], Parameter]]:
@@ -153,7 +153,7 @@ class Answers(Protocol[Q_contra]):
     """Answers queries: in the process, or by querying a running daemon."""
 
     def answer(self, query: Q_contra) -> Answer:
-        """Return the answer; raise the errors of the query, and Transient where a daemon does not answer."""
+        """Return the answer; raise the errors of the query, and Transient if a daemon does not answer."""
 
 
 Q = TypeVar("Q", bound=Query)

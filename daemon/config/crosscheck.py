@@ -66,7 +66,7 @@ def problem(document: Document, key: Key, value: object, reason: str, hint: str 
 
 
 def number(document: Document, key: Key) -> float | None:
-    """Return the given number; None where it is missing or not a number (its own field reports that)."""
+    """Return the given number; None if it is missing or not a number (its own field reports that)."""
     section = document.values.get(key[0])
     value = section.get(key[1]) if isinstance(section, dict) else None
     try:
@@ -134,7 +134,7 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
                     (*place, "external_base"),
                     base,
                     reason,
-                    "give the policies of each source a base of their own, because equal paths of two "
+                    "give the policies of each source their own base, because equal paths of two "
                     "sources would collide",
                 )
                 break

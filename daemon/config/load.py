@@ -172,7 +172,7 @@ def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
 
 
 def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple[str, str]:
-    """Return the reason, and a hint where there is one; without ``model``, no setting is suggested."""
+    """Return the reason, and a hint if there is one; without ``model``, no setting is suggested."""
     match detail["type"]:
         case "missing":
             return "is missing", ""

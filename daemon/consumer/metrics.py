@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 TYPES_MAX: Final = 80
-"""Number of event types with series of their own. Hive has about fifty; a topic can contain any, so all
+"""Number of event types with their own series. Hive has about fifty; a topic can contain any, so all
 others share ``other``."""
 
 

@@ -91,7 +91,7 @@ class Projection(Protocol):
         """Do deferred work for a short time.
         Called repeatedly while there is nothing to apply, so it must be cheap.
 
-        Returns True where more can be done at once, so that the next read does not wait.
+        Returns True if more can be done at once, so that the next read does not wait.
         """
 
     def quarantined(self) -> Sequence[str]:

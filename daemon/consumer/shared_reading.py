@@ -6,7 +6,7 @@ It reads and decodes each record once, and passes the events to the members of i
 
 Its failures are not those of the projections. At a gap, reading continues after it, and all members leave:
 each reads on its own and finds out whether the gap concerns its position. After any other failure the run has
-ended, and its members get the error, as from a reader of their own.
+ended, and its members get the error, as from their own reader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a projection reads: together with the others of its source while it is near them, else on its own.
 
-A subscription is used like a reader of its own (``EventReader``). It joins the shared reader if its position
+A subscription is used like its own reader (``EventReader``). It joins the shared reader if its position
 lies in the window of that one; otherwise it reads with its own client until it does, and then closes the
 client. It leaves the shared reader if it does not keep up, if there is a gap, or if the shared reader is
 stuck. Wherever it reads, its events come in order, each once, and none that may concern it is missing.
@@ -45,7 +45,7 @@ class Subscription:
         settings: ConsumerSettings,
         find_interest: Callable[[], Interest] = Interest,
     ) -> None:
-        """``open_reader`` returns a reader of its own. ``find_interest`` is called after each ``seek``."""
+        """``open_reader`` returns its own reader. ``find_interest`` is called after each ``seek``."""
         self._shared = shared
         self._open_reader = open_reader
         self._settings = settings

@@ -125,7 +125,7 @@ class TopicReader:
         self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
 
     def _require_event_ids(self) -> None:
-        """Raise ConfigError where the reader needs event ids and the topic's format,
+        """Raise ConfigError if the reader needs event ids and the topic's format,
         which may be detected, has none.
         """
         if self._settings.needs_event_ids and not self.has_event_ids:

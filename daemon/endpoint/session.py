@@ -1,6 +1,6 @@
 """One client's connection and its own connection to the metastore.
 
-Each client has a connection of its own to the metastore, because the server keeps state for each connection:
+Each client has its own connection to the metastore, because the server keeps state for each connection:
 the user of ``set_ugi``, for example. Either side closing, failing or being silent for too long ends this
 session and no other.
 """

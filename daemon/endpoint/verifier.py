@@ -1,5 +1,5 @@
 """Verification:
-a sample of the answers from the index is compared with the metastore's, in a thread of its own.
+a sample of the answers from the index is compared with the metastore's, in its own thread.
 
 The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested
 between two answers of the index: the live one and a later one. If those two are equal, and the metastore's

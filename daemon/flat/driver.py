@@ -42,7 +42,7 @@ _HOUR: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[-T ](\d{2}))?", re.ASCII)
 
 
 def spark_commands() -> ModuleType:
-    """Return ``streaming.driver.commands``; raise ConfigError where Spark is not installed."""
+    """Return ``streaming.driver.commands``; raise ConfigError if Spark is not installed."""
     try:
         import py4j  # noqa: F401 - only whether it is installed matters
         import pyspark  # noqa: F401 - likewise

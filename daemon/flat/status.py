@@ -133,7 +133,7 @@ class DriverProgress:
 
     @property
     def lag_records(self) -> int | None:
-        """Records after the last batch, in all partitions; None where the source does not report them."""
+        """Records after the last batch, in all partitions; None if the source does not report them."""
         return sum(self.lag.values()) if self.lag else None
 
     def after(self, event: Mapping[str, Any], now_s: float) -> DriverProgress:
@@ -219,7 +219,7 @@ class FlatStatus:
     misfits: int = 0
     dead_letters: int = 0
     lag_records: int | None = None
-    """Records of the topic after the last batch; None where the source does not report them."""
+    """Records of the topic after the last batch; None if the source does not report them."""
     lag_s: float | None = None
     columns: int | None = None
     """Columns that hold a key."""

@@ -100,7 +100,7 @@ def _token_of(header: bytes, *, method: str) -> str | None:
     """Return the token of a request; None if it shows none.
 
     Browsers send a token as the password of a login, and repeat it on requests that another site's page makes
-    them send. It is therefore taken only where it cannot change anything.
+    them send. It is therefore taken only if it cannot change anything.
     """
     scheme, _, value = header.decode("latin-1").strip().partition(" ")
     if scheme.lower() == "bearer":

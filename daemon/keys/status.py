@@ -38,7 +38,7 @@ class SourcePass:
     """Records that could not be read, by reason."""
     took_s: float
     error: Error | None
-    """Why the source was not read completely; None where it was."""
+    """Why the source was not read completely; None if it was."""
 
 
 _PASSES: Final = TypeAdapter(list[SourcePass])
@@ -95,7 +95,7 @@ class MiningStatus:
 
 
 class MiningSection(StatusSection[MiningStatus | None]):
-    """The section ``mining``; None where the daemon does not mine."""
+    """The section ``mining``; None if the daemon does not mine."""
 
     key = "mining"
     empty = None

@@ -54,7 +54,7 @@ class PartitionsView(SourceView):
     under_load: Mapping[str, LoadProgress]
     observer: PartitionMeasures | None = None
     read: ReadExpression | None = None
-    """Reads the expressions of ``PartitionsByExpression``; None where they are not read."""
+    """Reads the expressions of ``PartitionsByExpression``; None if they are not read."""
 
     def tables(self) -> Collection[str]:
         """Return the tables in the index."""

@@ -1,6 +1,6 @@
 """``tideline partitions list | filter | explain | count | names | check | load``.
 
-Queries go to the running daemon; where none runs, the state that it left is opened. ``check`` and ``load``
+Queries go to the running daemon; if none runs, the state that it left is opened. ``check`` and ``load``
 run on the machine and as the user of the daemon.
 """
 
@@ -130,7 +130,7 @@ def names(table: str, values: tuple[str, ...], limit: int | None, options: Catal
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: CatalogOptions) -> None:
     """Compare every field of TABLES (or all) with the source's metastore;
-    exit with 1 where anything differs.
+    exit with 1 if anything differs.
     """
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)
@@ -169,7 +169,7 @@ def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
 
 
 def _load(access: Access, source: str | None, table: str, *, quiet: bool) -> bool:
-    """Load a table and wait for the end; return False where it was quarantined or no longer exists."""
+    """Load a table and wait for the end; return False if it was quarantined or no longer exists."""
     access.do(source, {"do": "load-partitions", "table": table})
     shown = ""
     while True:
@@ -225,7 +225,7 @@ def listing_text(answer: Answer) -> str:
 
 
 def progress_text(row: Mapping[str, Any]) -> str:
-    """Return the progress of a table's load, or "" where the table is not being loaded."""
+    """Return the progress of a table's load, or "" if the table is not being loaded."""
     loading = row["loading"]
     return "" if loading is None else f"{loading['done']} of {loading['total']} loaded"
 
@@ -292,7 +292,7 @@ def _cut(answer: Answer) -> list[str]:
 
 
 def _problem(answer: Answer) -> list[str]:
-    """Return a warning where the answer may not be current."""
+    """Return a warning if the answer may not be current."""
     if answer["state"] == "following":
         return []
     return [f"{answer['table']} is {answer['state']}, {as_of(answer)}", *filter(None, [answer["problem"]])]

@@ -35,7 +35,7 @@ class ChildLoop:
     name: ClassVar[str]
     """What log lines and errors call the child."""
     ended: ClassVar[type[TidelineError]]
-    """Raised where the child reports no error of its own."""
+    """Raised if the child reports no error of its own."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ChildLoop:
         raise NotImplementedError
 
     def reported_end(self, stopped: Mapping[str, Any]) -> TidelineError | None:
-        """Return the error that the last event of a child means; None where it reports none."""
+        """Return the error that the last event of a child means; None if it reports none."""
         raise NotImplementedError
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -90,7 +90,7 @@ class ChildLoop:
             raise error
 
     def _follow(self, child: Child, heartbeat: Heartbeat) -> TidelineError | None:
-        """Listen until the child ends or is stuck, and return why; None where the loop stops."""
+        """Listen until the child ends or is stuck, and return why; None if the loop stops."""
         stopped: Mapping[str, Any] | None = None
         while not heartbeat.stopping.is_set():
             code = child.exit_code  # before listening, so that the last events have arrived when it is set
@@ -139,7 +139,7 @@ class ChildLoop:
         return events
 
     def _process(self, event: Mapping[str, Any]) -> bool | None:
-        """Process one event and return whether it is progress; None where it cannot be read."""
+        """Process one event and return whether it is progress; None if it cannot be read."""
         try:
             return self.process_event(event)
         except MalformedEvent as error:

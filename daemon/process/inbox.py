@@ -114,7 +114,7 @@ class Inbox:
 
 
 class StillWorking(Exception):  # noqa: N818 - not an error: the request is served again
-    """Raised where a request is not finished; serving it again continues it."""
+    """Raised if a request is not finished; serving it again continues it."""
 
 
 class SteppedWork:

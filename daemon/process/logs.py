@@ -127,7 +127,7 @@ def _console_renderer(*, colors: bool) -> list[Processor]:
 
 
 def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escape line ends, so that text from outside cannot look like a record of its own."""
+    """Escape line ends, so that text from outside cannot look like its own record."""
     event["event"] = str(event.get("event", "")).replace("\r", "\\r").replace("\n", "\\n")
     return event
 

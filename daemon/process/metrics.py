@@ -104,7 +104,7 @@ POLICIES_MAX: Final = 20
 
 
 class PolicySeries:
-    """Decides whether each policy has series of its own; thread-safe.
+    """Decides whether each policy has its own series; thread-safe.
 
     Up to ``policies_max`` policies have. From the next one on, all share those of ``ALL``, and the earlier
     ones are dropped: counters begin again, as after a restart.

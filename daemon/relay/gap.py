@@ -7,7 +7,7 @@ steps:
 2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the
    log is empty.
 3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
-   has not applied these events stops there with a gap of its own: policies wait for
+   has not applied these events stops there with its own gap: policies wait for
    ``tideline bootstrap POLICY --gap``, catalogs load their tables again.
 4. Store the position after the gap. A relay that is killed before it finds the record at the end of the
    topic.

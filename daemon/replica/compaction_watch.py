@@ -1,6 +1,6 @@
 """The loop that reads the compactions of one target, for all policies that replicate to it.
 
-It has a thread and a connection of its own and only reads, so it never delays replay. A call that fails is
+It has a thread and its own connection and only reads, so it never delays replay. A call that fails is
 part of the status, together with the last answer and its time, and the next one follows after
 ``targets.NAME.compactions_every_s``. Policies are read one after the other with a pause, so that hundreds of
 them cost no more than ten small calls a second.

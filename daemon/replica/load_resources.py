@@ -1,7 +1,7 @@
 """What the loads of a policy have for themselves, so that they delay no other table:
 copy threads, and a second reader of the topic.
 
-Every load has a copy pool of its own, with the threads for loads of its target. The counts of pools that have
+Every load has its own copy pool, with the threads for loads of its target. The counts of pools that have
 ended are kept, so that the metrics of copies and bytes contain all files that reach the target, and never
 decrease. Tables that catch up read a range of events with a separate reader.
 """

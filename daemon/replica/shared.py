@@ -1,7 +1,7 @@
 """What the policies of a daemon share, so that a policy without work costs nothing.
 
-Threads belong to a target: if one hangs, the policies of the others continue. Loads have copy threads of
-their own, so that a table of many files does not delay the copies of replay.
+Threads belong to a target: if one hangs, the policies of the others continue. Loads have their own
+copy threads, so that a table of many files does not delay the copies of replay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The loop that measures one source, a few times a minute.
 
-It has connections of its own, so that a slow answer delays neither relay nor projections. While the metastore
+It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore
 or the broker cannot be reached, the last measurement stays, and the time that is left in it keeps shrinking.
 """
 

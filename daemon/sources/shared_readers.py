@@ -55,7 +55,7 @@ def subscribe(
     needs_event_ids: bool = False,
     find_interest: Callable[[], Interest] = Interest,
 ) -> Subscription:
-    """Return the reader of ``projection``, which reads together with others where it can. Opens nothing yet.
+    """Return the reader of ``projection``, which reads together with others if it can. Opens nothing yet.
 
     ``group`` is that of its own client. ``find_interest`` returns the events that it must receive.
     """

@@ -4,7 +4,7 @@ Hive logs write events for only the first of several static partitions of a mult
 hive-replication.md §0c.2). The files of the others can only be found by listing their directories, and only
 until a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it
 within a second of the commit, and adds them as further ``WRITE`` parts that are marked with
-``"listed": true``. A partition without a part of its own is listed at replay, as before.
+``"listed": true``. A partition without its own part is listed at replay, as before.
 
 A file may have been moved to the change manager when a replica copies it. There it can only be found by its
 checksum, which Hive records in write events. The relay therefore reads listed files of up to

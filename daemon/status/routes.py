@@ -1,7 +1,7 @@
 """Routes of the probes, the metrics, the status page and the status as JSON.
 
 Responses are built from values in memory. They take no locks that a loop may hold and send no requests to
-other systems, so probes succeed while the metastore is down. Probes and metrics have a listener of their own,
+other systems, so probes succeed while the metastore is down. Probes and metrics have their own listener,
 so that no query and no client of the others delays them. ``/livez`` checks only heartbeats: a restart of
 the process helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops
 are current.
@@ -53,7 +53,7 @@ class Views:
 
 
 def probe_routes(views: Views) -> list[Route]:
-    """Return the routes of probes and metrics, which have a listener of their own."""
+    """Return the routes of probes and metrics, which have their own listener."""
     routes = _Routes(views)
     return [
         Route("/livez", routes.livez, methods=["GET"]),

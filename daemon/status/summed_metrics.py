@@ -40,7 +40,7 @@ _LARGEST: Final = ("_seconds", "_lag_events")
 
 
 def sum_up(families: Iterable[Metric], policies_max: int) -> Iterable[Metric]:
-    """Yield the families, with summed samples where there are more than ``policies_max`` policies."""
+    """Yield the families, with summed samples if there are more than ``policies_max`` policies."""
     for family in families:
         label = _find_label(family)
         if label is None or len({sample.labels[label] for sample in family.samples}) <= policies_max:

@@ -1,6 +1,6 @@
 """``tideline timeline show | cover | latest | migrate | rebuild | check``.
 
-Queries go to the running daemon; where none runs, the state that it left is opened. ``migrate``, ``rebuild``
+Queries go to the running daemon; if none runs, the state that it left is opened. ``migrate``, ``rebuild``
 and ``check`` run on the machine and as the user of the daemon.
 """
 
@@ -37,7 +37,7 @@ LINES_MAX: Final = 200
 
 
 _BRANCH: Final = Timelines()
-_column_option = click.option("--column", help="Time column; required where the table has several.")
+_column_option = click.option("--column", help="Time column; required if the table has several.")
 
 
 @click.group()
@@ -71,7 +71,7 @@ def latest(name: str, column: str | None, options: CatalogOptions) -> None:
 @click.argument("start")
 @click.argument("end")
 @click.option("--period", "periods", multiple=True, help="Use only this update period; may be repeated.")
-@click.option("--strict", is_flag=True, help="Fail where anything is missing.")
+@click.option("--strict", is_flag=True, help="Fail if anything is missing.")
 @click.option("--min-count", is_flag=True, help="Use the fewest partitions, where weeks and months overlap.")
 @click.option("--where", type=click.Choice(["or", "in", "between"]), help="Print the condition as SQL.")
 @click.option("--alias", default="", help="Alias of the table in the condition.")
@@ -116,7 +116,7 @@ def rebuild(table: str, options: CatalogOptions) -> None:
 @change_options
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], options: CatalogOptions) -> None:
-    """Compare TABLES (or all) with the source's metastore; exit with 1 where anything differs."""
+    """Compare TABLES (or all) with the source's metastore; exit with 1 if anything differs."""
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)
         results = [check_table(access, source, {"do": "check", "table": table}) for table, source in named]

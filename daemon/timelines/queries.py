@@ -61,7 +61,7 @@ class CoverRange(Query):
     end: str = parameter(name="to")
     """The end of the range, which is not part of it; written like the start."""
     column: str | None = None
-    """Time column; required where the table has several."""
+    """Time column; required if the table has several."""
     periods: tuple[str, ...] = parameter((), parse=_split_words, format=",".join)
     """Update periods to choose from; empty: all."""
     strict: bool = flag()

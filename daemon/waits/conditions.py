@@ -67,7 +67,7 @@ class WaitKind:
 
 
 def ignore_move(projection: str) -> None:
-    """Do nothing, where no client can wait."""
+    """Do nothing, if no client can wait."""
     del projection
 
 

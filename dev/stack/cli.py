@@ -106,7 +106,7 @@ def up(directory: Path, *, detach: bool) -> None:
 @cli.command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...]) -> None:
-    """Run COMMAND with a stack of its own, and exit with its code. TIDELINE_STACK says where the stack is.
+    """Run COMMAND with its own stack, and exit with its code. TIDELINE_STACK says where the stack is.
 
     The stack and its data are removed afterwards.
     """

@@ -1,6 +1,6 @@
 """Errors of fetching, starting and using real components.
 
-They form a tree of their own: developers and CI see them, users of the daemon never do. They therefore do not
+They form their own tree: developers and CI see them, users of the daemon never do. They therefore do not
 belong to ``state/errors``, whose every class is a documented error code. Each message says what to do next.
 """
 

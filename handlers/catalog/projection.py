@@ -41,7 +41,7 @@ LOADING_S: Final = 0.04
 """How long tables are loaded before the next batch of events; a load that is not in pieces is never
 interrupted."""
 ANSWER_WAIT_S: Final = 0.5
-"""How long an answer of the metastore is waited for between two signs of life, where nothing else can be
+"""How long an answer of the metastore is waited for between two signs of life, if nothing else can be
 done."""
 _RULES: Final = b"ct/rules"
 
@@ -126,7 +126,7 @@ class CatalogProjection:
         return self.position
 
     def read_state(self) -> bool:
-        """Read the state without contacting the source; return False where there is none yet."""
+        """Read the state without contacting the source; return False if there is none yet."""
         self._reread()
         stored = self._store.get(POSITION_KEY)
         if stored is not None:
@@ -318,7 +318,7 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step where it would probably end later;
+        """Load for a bounded time, with no further step if it would probably end later;
         return whether more can be loaded at once.
         """
         step_began_s = time.monotonic()
@@ -332,7 +332,7 @@ class CatalogProjection:
         return False
 
     def _load(self, wait_s: float) -> bool:
-        """Continue with the survey, then with a load; return False where nothing can be done now."""
+        """Continue with the survey, then with a load; return False if nothing can be done now."""
         surveys = self._survey is not None and self._survey.advance(wait_s)
         return self._loader.load_next(wait_s) or surveys
 

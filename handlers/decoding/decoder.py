@@ -1,5 +1,5 @@
 """Decodes Kafka records of four formats to events,
-and recognises the format where the record does not declare it.
+and recognises the format if the record does not declare it.
 
 An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and
 only the table that the event names is affected. A record without a position in the log raises MalformedEvent,

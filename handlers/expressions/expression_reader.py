@@ -35,7 +35,7 @@ class ExpressionReader:
         """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
-        """Return the tree of an expression, None where it cannot be read. Clients repeat their expressions,
+        """Return the tree of an expression, None if it cannot be read. Clients repeat their expressions,
         so the trees of the last ones are kept.
         """
         with self._lock:

@@ -46,7 +46,7 @@ class Gateway:
     """Reads and writes one HBase table; thread-safe."""
 
     def __init__(self, connect: Callable[[], Any], table: str, where: str) -> None:
-        """Create the table where it is missing;
+        """Create the table if it is missing;
         ``connect`` opens a ``happybase.Connection``. Raises HBaseUnavailable.
         """
         self._connect = connect

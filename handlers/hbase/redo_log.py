@@ -141,7 +141,7 @@ def write(gateway: Gateway, writes: Writes) -> None:
 
 def read(gateway: Gateway) -> Writes | None:
     """Return the transaction that has not been applied completely, or None;
-    raise StateCorrupt where it cannot be read.
+    raise StateCorrupt if it cannot be read.
     """
     row = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if row is None:

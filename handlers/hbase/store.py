@@ -39,11 +39,11 @@ to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
-    """Return the store in ``table``, which is created where it is missing.
+    """Return the store in ``table``, which is created if it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport);
     ``timeout_s`` applies to each message. Raises HBaseUnavailable, ConfigError without the package happybase,
-    StateCorrupt where an interrupted transaction cannot be read.
+    StateCorrupt if an interrupted transaction cannot be read.
     """
     return HBaseStore(Gateway(make_connector(host, port, timeout_s), table, f"{host}:{port}"))
 
@@ -248,7 +248,7 @@ class HBaseStore:
         filter_text: bytes | None,
         scan: Callable[..., list[StoredRow]],
     ) -> Iterator[StoredRow]:
-        """Yield the rows of a scan, in pages that grow where no values are sent."""
+        """Yield the rows of a scan, in pages that grow if no values are sent."""
         rows, limit = layout.row_range(start, end), pages.PAGE_KEYS
         while rows[0] < rows[1]:
             page = scan(rows, columns, limit, filter_text)

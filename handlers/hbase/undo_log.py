@@ -3,7 +3,7 @@
 A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it
 then fails, counts, table records and the caller's position are lost while these entries remain, and a
 repeated transaction would take them for old ones: it would not count them again. So before each early write,
-what is stored under its keys is logged, in rows of its own. A transaction that failed or was killed is rolled
+what is stored under its keys is logged, in its own rows. A transaction that failed or was killed is rolled
 back before the next one begins:
 
 1. ``compose`` and ``write`` log the entries, then they are overwritten or removed; this may repeat;

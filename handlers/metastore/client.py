@@ -63,7 +63,7 @@ class Metastore(
         super().__init__(service, options, guard)
 
     def clone(self, *, guard: Callable[[], None] | None = None) -> Self:
-        """Return a client of the same metastore, with the same guard or another one. It has a connection of
-        its own, or shares the pool.
+        """Return a client of the same metastore, with the same guard or another one. It has its own
+        connection, or shares the pool.
         """
         return type(self)(self._service, **asdict(self.options), guard=guard or self.guard)

@@ -87,7 +87,7 @@ class NotificationCalls(Session):
 
         ``db`` limits the answer to one database.
 
-        Raises Unsupported before Hive 4.0, where no call returns write events.
+        Raises Unsupported before Hive 4.0, if no call returns write events.
         """
         return self._invoke(_WRITE_EVENTS, GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db))
 

@@ -116,7 +116,7 @@ class FlatRules:
 
     def type_of(self, key: KeyPath, evidence: Evidence) -> ColumnType:
         """Return the type that a column of ``key`` needs by these rules;
-        NULL where there is neither pin nor value.
+        NULL if there is neither pin nor value.
         """
         pinned = self.pins.get(key)
         if pinned is not None:

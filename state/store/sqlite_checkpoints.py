@@ -1,12 +1,12 @@
 """Checkpoints of a state file with snapshots:
-a thread of its own moves the content of the WAL file into the state file.
+its own thread moves the content of the WAL file into the state file.
 
 SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing
 and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
 writer's automatic checkpoints are off:
 
 1. Every commit reports how much it wrote. Once that is ``DUE_BYTES``, the thread copies what is committed, on
-   a connection of its own, while the writer continues.
+   its own connection, while the writer continues.
 2. SQLite starts the WAL file again from its beginning only if a transaction begins when everything is copied.
    A writer without pauses never leaves such a moment. So beyond ``RESTART_BYTES`` the writer itself copies,
    after its next commit, the little that was committed during step 1.

@@ -82,7 +82,7 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         if not exclusive:
-            connection.execute("PRAGMA wal_autocheckpoint = 0")  # a thread of its own makes them
+            connection.execute("PRAGMA wal_autocheckpoint = 0")  # its own thread makes them
         # Take the lock now and not at the first write, so that a second daemon fails when it starts.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")

@@ -232,7 +232,7 @@ def build_form_properties(
     3. ``storage.class``.
 
     ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties.
-    Raises LimitExceeded where the form would take too much text.
+    Raises LimitExceeded if the form would take too much text.
     """
     length = form.length(timeline.period, timeline.runs)
     if length > PROPERTIES_CHARS_MAX:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 """No reader uses the file ``_SUCCESS``; the staged record shows that the files are complete."""
 PARTS_MAX: Final = 256
-"""Source partitions with an aggregate of their own for the latest event; further ones share an aggregate by
+"""Source partitions with their own aggregate for the latest event; further ones share an aggregate by
 remainder."""
 _IS_HOUR: Final = f"{quote(TO)} RLIKE '^[0-9]'"
 

@@ -2,8 +2,8 @@
 so that a start neither unpacks nor verifies them.
 
 A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class
-data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with a driver
-of its own, for an invented table in a temporary directory; the image contains it.
+data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with its own
+driver, for an invented table in a temporary directory; the image contains it.
 
 The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and
 otherwise starts without it, silently. It does not check its length: a JVM with half an archive dies. So the

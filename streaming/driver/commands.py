@@ -1,6 +1,6 @@
 """Commands on a flat table: the stream itself, and operations by hand while its stream is stopped.
 
-Each function starts a Spark session and ends it, so each needs a process of its own. Errors are Tideline's.
+Each function starts a Spark session and ends it, so each needs its own process. Errors are Tideline's.
 """
 
 from __future__ import annotations

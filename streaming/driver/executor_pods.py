@@ -150,7 +150,7 @@ def label_pods(spark: SparkSettings, label: PodLabel) -> SparkSettings:
 
 
 def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | None:
-    """Remove the pods of former drivers in a thread, where there can be any (``remove_former_pods``)."""
+    """Remove the pods of former drivers in a thread, if there can be any (``remove_former_pods``)."""
     if not _removes(spark):
         return None
     thread = threading.Thread(target=remove_former_pods, args=(spark, label), name="pods", daemon=True)

@@ -105,7 +105,7 @@ class Driver:
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=seconds)).start()
 
     def _run_batch(self, raw: DataFrame, batch: int) -> None:
-        """Run a batch; Spark calls this in a thread of its own."""
+        """Run a batch; Spark calls this in its own thread."""
         parts, started = self._parts, time.monotonic()
         try:
             with self._hold_lock():

@@ -8,8 +8,8 @@ everything except the settings that splitting requires.
 A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` decides what a
 failure of it means.
 
-Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in a
-directory of its own, and relative paths of files in the settings are made absolute before.
+Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in its own
+directory, and relative paths of files in the settings are made absolute before.
 """
 
 from __future__ import annotations

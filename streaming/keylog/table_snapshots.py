@@ -110,7 +110,7 @@ def read_changes(
     log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
 ) -> list[ColumnChange]:
     """Return the newest ``limit`` changes of a table,
-    below ``before_version`` where given, the newest first.
+    below ``before_version`` if given, the newest first.
     """
     query = select(change_table).where(change_table.c.flat_table == name)
     if before_version is not None:

@@ -4,7 +4,7 @@ A plan has one advantage over a statement: attributes have an id (``json#7``) th
 names need not be resolved. It has one disadvantage: literals have lost their quotes
 (``get_json_object(json#7, $.http.path)``), so only brackets and commas show where a key ends, and a literal
 with a bracket may be misread. Such an error ends with its line: brackets are paired line by line, because
-names and literals contain no line breaks. Functions without a plan text of their own are recognized by their
+names and literals contain no line breaks. Functions without their own plan text are recognized by their
 name.
 
 A plan is read in three steps:

@@ -2,7 +2,7 @@
 Slots that become STRING are written as text in advance.
 
 Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are
-written by a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's.
+written by their own writer if the session has it (``streaming.split.plain_rows``), otherwise by Spark's.
 The files are equal, except for bounds of texts and zeros that are not right in every reader's order, which
 only the own writer corrects (``java/Bounds``).
 """

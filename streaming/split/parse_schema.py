@@ -2,7 +2,7 @@
 
 One ``get_json_object`` per key reads the row once per key. ``from_json`` into nested STRUCTs reads it once
 for all keys and costs a sixth at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a
-key that contains another requested key needs a parse of its own. Keys are therefore distributed over as many
+key that contains another requested key needs its own parse. Keys are therefore distributed over as many
 parses as the longest chain of nested keys.
 
 Schemas use Spark's JSON form of a type, and fields are addressed in SQL by quoted names. So every member name

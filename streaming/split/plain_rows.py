@@ -12,7 +12,7 @@ one, in each step of a query. ``java/SlotsFormat`` is Spark's ORC format for suc
 of the STRUCT as the columns of the file, a column at a time. Its bounds of texts and doubles are right for
 all readers (``java/Bounds``), which those of Spark's writer are not.
 
-The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
+The parser is a function of Spark SQL in its own catalog, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark
 sends it to executors. It needs no Python there. A second function separates documents that follow each other
 in a record (``{…}{…}``), without reading values: a malformed document becomes a malformed row, and the

@@ -1,6 +1,6 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column: plain rows by a parser of their own
+Every row is parsed once, each key as the type of its column: plain rows by their own parser
 (``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that cannot do
 it (a value of another kind, a scalar where keys lie deeper, not JSON at all), it leaves the row's text in an
 extra field. Only such *doubtful* rows are parsed again, as text, to find out what was lost. So the exact rule

@@ -136,7 +136,7 @@ class SparkCatalog:
         self._refresh(db, table)
 
     def _open_client(self, *, checks_types: bool = True) -> Any:
-        """Return a client. Each has a metastore of its own in the JVM,
+        """Return a client. Each has its own metastore in the JVM,
         which checks changes of column types or does not.
         """
         hive = self._jvm.org.apache.hadoop.hive

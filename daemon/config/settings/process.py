@@ -1,6 +1,6 @@
 """Settings of the process itself: its state, its port, its logs, copying of files, and restarts.
 
-All have defaults that suit a daemon on a machine of its own.
+All have defaults that suit a daemon on its own machine.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class MetricsConfig(Section):
         default=POLICIES_MAX,
         ge=1,
         le=10_000,
-        description="Up to so many policies have all series of their own. With more, series that no alert "
+        description="Up to so many policies have all their own series. With more, series that no alert "
         "needs for each policy are summed, with the label 'all'.",
     )
 

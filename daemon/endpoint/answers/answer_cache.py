@@ -45,7 +45,7 @@ class TableContent:
 
     @staticmethod
     def of(view: TableView) -> TableContent | None:
-        """Return the content that a view shows; None where its version is not known."""
+        """Return the content that a view shows; None if its version is not known."""
         index = view.snapshot.index
         version = index.version(view.name)
         if version is None:
@@ -78,7 +78,7 @@ class AnswerCache:
 
     def get(self, request: Message, rules: ServerRules, content: TableContent) -> bytes | None:
         """Return the body of the answer to a call, as it would be made from a table with this content;
-        None where it is not kept.
+        None if it is not kept.
         """
         call = _identify(request, rules)
         entry = self._newer.get(call)

@@ -132,7 +132,7 @@ class IndexAnswers:
     def _make(
         self, call: PartitionCall, request: Message, view: TableView, arguments: Arguments, rules: ServerRules
     ) -> _Made:
-        """Return the answer as it follows from a view, from memory where the table is the same as before."""
+        """Return the answer as it follows from a view, from memory if the table is the same as before."""
         content = TableContent.of(view)
         body_before = None if content is None else self._cache.get(request, rules, content)
         if body_before is not None:

@@ -1,7 +1,7 @@
 """Which partitions a call finds: the lookups of the index, refused where the metastore's answer may differ.
 
 Each function returns a ``CheckedSelection``, from which the names or the payloads are read. It raises
-NotAnswered where the metastore's answer may differ, and the errors of the index.
+NotAnswered if the metastore's answer may differ, and the errors of the index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
 @dataclass(frozen=True, slots=True)
 class CheckedSelection:
     """The partitions of a call.
-    Reading them raises NotAnswered where a metastore may not find them, or order them differently.
+    Reading them raises NotAnswered if a metastore may not find them, or order them differently.
     """
 
     selection: Selection | NamedRows

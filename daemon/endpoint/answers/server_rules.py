@@ -43,7 +43,7 @@ _CATALOG: Final = "metastore.catalog.default"
 
 @dataclass(frozen=True, slots=True)
 class ServerRules:
-    """The rules of one server; ``dialect`` is None where its answers depend on more than the partitions."""
+    """The rules of one server; ``dialect`` is None if its answers depend on more than the partitions."""
 
     dialect: Dialect | None
     is_hive_4: bool = False
@@ -99,7 +99,7 @@ def _has_call(metastore: Metastore, call: str) -> bool:
 
 
 def _setting(metastore: Metastore, name: str) -> str | None:
-    """Return a setting, "" where it is not set, None where the server does not say."""
+    """Return a setting, "" if it is not set, None if the server does not say."""
     try:
         return _ask(metastore, "get_config_value", name, _UNSET).strip()
     except BadInput:

@@ -1,5 +1,5 @@
 """The loop of an endpoint in the daemon:
-a child process, so that it has a core of its own and its crash affects no other part.
+a child process, so that it has its own core and its crash affects no other part.
 """
 
 from __future__ import annotations

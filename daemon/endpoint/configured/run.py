@@ -1,5 +1,5 @@
 """``tideline serve --source``: the endpoint of a configured source,
-as a process of its own or as a child process of the daemon.
+as its own process or as a child process of the daemon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The query for the newest event id, on a connection of its own to the metastore.
+"""The query for the newest event id, on its own connection to the metastore.
 
 It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as
 bytes. Sending and receiving are separate: the answer from the index is made in between.

@@ -3,7 +3,7 @@
 A table is read in four steps:
 
 1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
-2. send the query for the source's newest event id (``newest_event``), or earlier, where an answer is likely;
+2. send the query for the source's newest event id (``newest_event``), or earlier, if an answer is likely;
 3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that
    event, the answer is valid. No answer is made from a snapshot that is known to be too old;
 4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the
@@ -170,7 +170,7 @@ class IndexAccess:
 
 
 def _guard(step: Callable[[], T]) -> T | Forward:
-    """Return what a step returns; where it fails, the index cannot be used."""
+    """Return what a step returns; if it fails, the index cannot be used."""
     try:
         return step()
     except TidelineError as error:

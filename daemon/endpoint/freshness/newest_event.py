@@ -151,7 +151,7 @@ class NewestEvent:
         return Pending(self, needed)
 
     def finish(self, number: int) -> Observation:
-        """Return the result of a query, or of a later one; send and receive where no other thread does."""
+        """Return the result of a query, or of a later one; send and receive if no other thread does."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ended >= number or not self._is_busy)

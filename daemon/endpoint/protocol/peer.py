@@ -1,6 +1,6 @@
 """One side of a session: a connected socket, with TLS or without, and what was received and not read yet.
 
-Every wait has a limit, and a large answer is sent in pieces, each with a limit of its own: a client that
+Every wait has a limit, and a large answer is sent in pieces, each with its own limit: a client that
 reads slowly gets its answer, one that does not read at all is disconnected. TCP probes find clients that
 disappeared without closing their connection.
 

@@ -228,7 +228,7 @@ class _Server(uvicorn.Server):
 
 
 def _refuse(accepted: socket.socket, *, plain: bool) -> None:
-    """Close a connection that was not admitted, with an answer where no handshake is needed for it."""
+    """Close a connection that was not admitted, with an answer if no handshake is needed for it."""
     with contextlib.suppress(OSError), accepted:
         if plain:
             accepted.send(_REFUSAL)

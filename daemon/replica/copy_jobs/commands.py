@@ -67,7 +67,7 @@ def copyjob(progress_fd: int) -> None:
 
 
 def require_spark() -> None:
-    """Raise ConfigError where Spark is not installed."""
+    """Raise ConfigError if Spark is not installed."""
     try:
         import py4j  # noqa: F401 - only whether it is installed matters
         import pyspark  # noqa: F401 - likewise

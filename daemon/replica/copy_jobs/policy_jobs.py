@@ -33,7 +33,7 @@ def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
     """Return the jobs of a policy, None if its settings have none;
-    raise ConfigError where Spark is not installed.
+    raise ConfigError if Spark is not installed.
     """
     policy = config.policy(name)
     if policy.copy_jobs is None:

@@ -68,7 +68,7 @@ class SparkJobs:
     ) -> None:
         """``clean`` masks secrets in a driver's output; ``changed`` gets each change of a job's progress.
 
-        Raises ConfigError where Spark is not installed.
+        Raises ConfigError if Spark is not installed.
         """
         require_spark()
         self._policy = policy

@@ -41,7 +41,7 @@ POLL_S: Final = 0.1
 STALL_S: Final = 60.0
 """A replica whose position does not move for so long makes no progress."""
 STOPPED_STALL_S: Final = 5.0
-"""The same where no daemon of this machine follows the policy; one of another machine may."""
+"""The same if no daemon of this machine follows the policy; one of another machine may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
 
-It has a thread of its own, and only reads, so it never delays replay. Tables are verified in
+It has its own thread, and only reads, so it never delays replay. Tables are verified in
 rounds, each in a new random order; a restart therefore neglects none of them systematically. A difference
 stays in the status until a later verification finds the table equal.
 """

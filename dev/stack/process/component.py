@@ -1,4 +1,4 @@
-"""A component as a process with a session of its own, a log, a pid file and a readiness check.
+"""A component as a process with its own session, a log, a pid file and a readiness check.
 
 Tests kill, restart and inspect several components at once, and nothing may stay behind, even if their owner
 is killed. Plain ``subprocess`` does not provide that. A component therefore:

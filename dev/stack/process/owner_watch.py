@@ -5,7 +5,7 @@ therefore starts this small program and holds the other end of its standard inpu
 kernel closes the pipe, the read returns, and every process with a pid file below the given directory is
 stopped.
 
-The program (``python -m dev.stack.process.owner_watch DIRECTORY``) runs in a session of its own, so ctrl-c
+The program (``python -m dev.stack.process.owner_watch DIRECTORY``) runs in its own session, so ctrl-c
 does not reach it.
 """
 

@@ -1,4 +1,4 @@
-"""MariaDB and PostgreSQL, each in a directory of its own, for the tests of the key log.
+"""MariaDB and PostgreSQL, each in its own directory, for the tests of the key log.
 
 They are not part of the default stack. The programs come from system packages (Debian: ``mariadb-server``,
 ``postgresql``), because no package registry of Python or Java has them. ::

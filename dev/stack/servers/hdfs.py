@@ -115,7 +115,7 @@ class NameNode(HadoopProcess):
 
 
 class DataNode(HadoopProcess):
-    """A DataNode with addresses and a directory of its own;
+    """A DataNode with addresses and its own directory;
     ready when the NameNode has registered ``number`` of them.
     """
 

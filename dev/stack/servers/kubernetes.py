@@ -81,7 +81,7 @@ class Etcd(Component):
 
 
 class ApiServer(Component):
-    """The API server: TLS with a certificate of its own,
+    """The API server: TLS with its own certificate,
     tokens of service accounts, roles, and an audit log of all requests.
     """
 

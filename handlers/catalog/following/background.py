@@ -1,4 +1,4 @@
-"""Metastore calls of the catalog, in a thread of their own.
+"""Metastore calls of the catalog, in their own thread.
 
 A metastore may take a minute to answer. The catalog's thread applies events, so it must not wait for an
 answer: it submits a function, and continues when the result is there. There is one such thread for each

@@ -132,7 +132,7 @@ class ColumnChecks:
         return check is None or check.found is None or applied >= check.found.until or not check.is_possible
 
     def end(self, name: str) -> None:
-        """Forget the check of a table; harmless where there is none."""
+        """Forget the check of a table; harmless if there is none."""
         check = self._checks.pop(name, None)
         if check is not None:
             self._missed.end(check.reading)

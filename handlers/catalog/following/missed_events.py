@@ -55,7 +55,7 @@ class MissedEvents:
 
     def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
         """Keep the events of a table from now on, of one kind or all;
-        none where there are more than ``limit``.
+        none if there are more than ``limit``.
         """
         reading = Reading(name, kind, limit=limit)
         self._readings.setdefault(name, []).append(reading)

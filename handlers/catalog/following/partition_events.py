@@ -28,7 +28,7 @@ def read_partition_changes(
 ) -> Iterator[PartitionChange]:
     """Yield what an event changes in the table ``name``, with whole partitions only if ``whole``.
 
-    Raises MalformedEvent where the event does not fit the table's columns.
+    Raises MalformedEvent if the event does not fit the table's columns.
     """
     match event:
         case PartitionsAdded():

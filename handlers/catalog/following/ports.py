@@ -2,8 +2,8 @@
 
 Followers (the timelines and the partition index) need to know which tables and partitions exist. The catalog
 reads the topic and the metastore once for all of them. A follower writes in the catalog's store transaction,
-under keys of its own, so that its state commits together with the position. A follower with a store of its
-own commits there first, so the catalog may repeat any call after a crash.
+under its own keys, so that its state commits together with the position. A follower with its own
+store commits there first, so the catalog may repeat any call after a crash.
 
 Every call may be repeated for a table or partition that is already known, because events overlap with the
 listing that the table was loaded from. Such a call changes nothing. Readers see the changes after
@@ -40,10 +40,10 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content where the table is loaded in pieces;
-        raise BadInput where it does not fit the table.
+        """Apply a change, to the staged content if the table is loaded in pieces;
+        raise BadInput if it does not fit the table.
 
-        Returns False where the follower cannot decide about it: the table must be loaded again from its
+        Returns False if the follower cannot decide about it: the table must be loaded again from its
         partitions.
         """
 
@@ -59,7 +59,7 @@ class FollowerChange(Protocol):
 
 
 class Follower(Protocol):
-    """A reader of the catalog; its state is in the catalog's store or in a store of its own."""
+    """A reader of the catalog; its state is in the catalog's store or in its own store."""
 
     @property
     def rules_text(self) -> str:

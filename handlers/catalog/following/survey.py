@@ -1,7 +1,7 @@
 """The survey: finds the tables that are to be followed, at the first start and after a change of the rules.
 
-It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in a
-transaction of its own, while events are applied and tables are loaded:
+It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in its
+own transaction, while events are applied and tables are loaded:
 
 - an accepted table that is not known is to be loaded;
 - a known table that is no longer accepted is forgotten, and of others the followers decide what the changed

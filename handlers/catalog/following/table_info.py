@@ -48,7 +48,7 @@ class TableInfo:
     @property
     def keys(self) -> list[tuple[str, str]]:
         """The partition columns with their types, as the metastore writes them;
-        empty where only names are known.
+        empty if only names are known.
         """
         declared = self.whole.partitionKeys if self.whole is not None else None
         return [(key.name.lower(), key.type or "") for key in declared or []]
@@ -71,7 +71,7 @@ class PartitionInfo:
     spec: Spec
     parameters: Mapping[str, str]
     partition: Partition | None
-    """The whole partition; shared, must not be changed. None where it was listed by its name alone, or where
+    """The whole partition; shared, must not be changed. None if it was listed by its name alone, or if
     no follower stores partitions."""
     is_new: bool = False
     """Whether this comes from the event that added the partition."""
@@ -237,7 +237,7 @@ def describe_partition(
     columns: Sequence[str], partition: Partition, *, is_new: bool = False
 ) -> PartitionInfo:
     """Return what followers learn about ``partition``;
-    raise MalformedEvent where it does not fit the table's columns.
+    raise MalformedEvent if it does not fit the table's columns.
     """
     return PartitionInfo(_make_spec(columns, partition), partition.parameters or {}, partition, is_new)
 
@@ -262,7 +262,7 @@ def _make_spec(columns: Sequence[str], partition: Partition | PartitionOutline) 
 
 def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
     """Read a partition name such as ``dt=2015-01-01/country=de``;
-    raise MalformedEvent where it does not fit the columns.
+    raise MalformedEvent if it does not fit the columns.
 
     Hive writes characters that a path must not contain as ``%`` and their code
     (``FileUtils.escapePathName``).

@@ -112,7 +112,7 @@ class PostponedLoad:
 @dataclass(frozen=True, slots=True)
 class TableState:
     """Everything about the progress of one table;
-    ``load`` is None where nothing is to be done. The field names are stored.
+    ``load`` is None if nothing is to be done. The field names are stored.
     """
 
     known: FollowedTable | None = None
@@ -170,7 +170,7 @@ def _require_parts(parts: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)  # the endpoint reads the same states for every answer
 def parse_state(value: bytes) -> TableState:
-    """Read the stored form; raise StateCorrupt where it is malformed."""
+    """Read the stored form; raise StateCorrupt if it is malformed."""
     try:
         parts = _require_parts(orjson.loads(value))
         return TableState(

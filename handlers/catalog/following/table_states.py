@@ -59,7 +59,7 @@ class TableStates:
         """Table to reason; replaced as a whole, because other threads read it."""
 
     def open(self, reader: Reader) -> None:
-        """Read the stored states; raise StateCorrupt where one cannot be read."""
+        """Read the stored states; raise StateCorrupt if one cannot be read."""
         stored = reader.scan(STATES, prefix_end(STATES))
         self._states = {key[len(STATES) :].decode(): _with_retry(parse_state(value)) for key, value in stored}
         self._queue = {name: state.load.reason for name, state in self._states.items() if state.load}
@@ -148,7 +148,7 @@ class TableStates:
         self._save(txn, name, replace(self._states.get(name, _NONE), progress=progress))
 
     def progress(self, name: str) -> LoadProgress | None:
-        """Return how far a table is loaded; None where loading has not begun. Other threads may call this."""
+        """Return how far a table is loaded; None if loading has not begun. Other threads may call this."""
         return self._states.get(name, _NONE).progress
 
     def finish_load(self, txn: Transaction, name: str) -> None:
@@ -236,7 +236,7 @@ class TableStates:
         self._note_quarantine(name)
 
     def _note_quarantine(self, name: str) -> None:
-        """Keep the quarantined tables in a map of their own: there are few, and every answer needs them."""
+        """Keep the quarantined tables in their own map: there are few, and every answer needs them."""
         problem = self._problem(name)
         if name in self._quarantined or problem is not None:
             others = {other: reason for other, reason in self._quarantined.items() if other != name}
@@ -254,7 +254,7 @@ def _with_retry(state: TableState) -> TableState:
 
 
 def migrate_table_states(txn: Transaction) -> None:
-    """Convert version 1 of a catalog's state to version 2; raise StateCorrupt where it cannot be read."""
+    """Convert version 1 of a catalog's state to version 2; raise StateCorrupt if it cannot be read."""
     tables, loads = _take(txn, _TABLES), _take(txn, _LOADS)
     progress, postponed = _take(txn, _PROGRESS), _take(txn, _POSTPONED)
     try:

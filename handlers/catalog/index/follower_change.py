@@ -85,7 +85,7 @@ class PartitionFollowerChange:
 
     def apply(self, change: TableChange) -> bool:
         """Apply a change, to the staged content while the table is loaded;
-        return False where it must be loaded again.
+        return False if it must be loaded again.
         """
         match change:
             case PutPartition() | DroppedPartition() | ChangedStatistics():
@@ -108,7 +108,7 @@ class PartitionFollowerChange:
     def take_load(self, load: TableLoad) -> bool:
         """Stage a piece; with the last one, replace the table's content by the staged content.
 
-        Returns False where the staged content has other columns than the table.
+        Returns False if the staged content has other columns than the table.
         """
         table, piece = load.listing.table, load.listing.piece
         assert piece is not None, table.name
@@ -128,7 +128,7 @@ class PartitionFollowerChange:
         self._records.save(table.name, self._make_record(table))
 
     def _alter(self, table: TableInfo) -> bool:
-        """Return False where partition or data columns changed:
+        """Return False if partition or data columns changed:
         no event reports the effect of CASCADE on partitions.
         """
         if not self._accepts(table):
@@ -149,11 +149,11 @@ class PartitionFollowerChange:
 
     def _rename(self, old: str, table: TableInfo) -> bool:
         """Move the partitions to the new name;
-        return False where directories or write ids may have changed.
+        return False if directories or write ids may have changed.
         """
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
-            # In a store of its own, the new name may already be written: a repeated rename would remove it.
+            # In its own store, the new name may already be written: a repeated rename would remove it.
             self._forget(old)
             return False
         self._index.rename(old, table.name)

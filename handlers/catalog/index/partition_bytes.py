@@ -51,7 +51,7 @@ def text_field(number: int, text: str) -> bytes:
 
 def without_write_id(partition: bytes) -> bytes | None:
     """Return the struct of a partition as servers before Hive 4 send it,
-    None where the write id is not its last field.
+    None if the write id is not its last field.
     """
     start = len(partition) - len(_WRITE_ID) - 9
     return partition[:start] + STOP if partition.startswith(_WRITE_ID, start) else None
@@ -96,7 +96,7 @@ class _Shared(NamedTuple):
 def join_spec(
     inflated: Iterable[tuple[bytes, bytes]], db: str, table: str, location: str, budget: AnswerBudget
 ) -> bytes | None:
-    """Return the struct PartitionSpec of at least one partition; None where they are not one group.
+    """Return the struct PartitionSpec of at least one partition; None if they are not one group.
 
     ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded where
     ``budget`` is used up, and what ``inflated`` raises.

@@ -72,7 +72,7 @@ class PartitionFollower:
 
     def __init__(self, rules: PartitionRules, store: Store | None = None) -> None:
         """Index the tables of ``rules``;
-        ``store`` is the index's own store, None where it is in the catalog's.
+        ``store`` is the index's own store, None if it is in the catalog's.
         """
         self.rules = rules
         self.index: PartitionIndex

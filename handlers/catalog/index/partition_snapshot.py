@@ -40,7 +40,7 @@ class PartitionSnapshot:
     payloads: PayloadReader
     budget: AnswerBudget
     catalog: Reader | None
-    """The catalog's store at the same moment; None if the index has a store of its own, which is read as it
+    """The catalog's store at the same moment; None if the index has its own store, which is read as it
     is."""
 
     def lookups(self, name: str, dialect: Dialect = HIVE_4) -> TableLookups:

@@ -119,7 +119,7 @@ def digest_data_columns(table: Table) -> str:
 
 
 def _descriptor(table: Table) -> StorageDescriptor:
-    """Return the storage descriptor of a table, an empty one where another writer has left it out."""
+    """Return the storage descriptor of a table, an empty one if another writer has left it out."""
     found: StorageDescriptor | None = table.sd
     return found or StorageDescriptor()
 
@@ -138,7 +138,7 @@ class Dictionary:
 
 
 def read_dictionary(reader: Reader, number: bytes) -> Dictionary:
-    """Return a stored dictionary; raise StateCorrupt where it does not exist."""
+    """Return a stored dictionary; raise StateCorrupt if it does not exist."""
     stored = reader.get(DICTIONARIES + number)
     if stored is None:
         raise StateCorrupt("the dictionary of a partition of the index is missing", dictionary=number.hex())
@@ -153,7 +153,7 @@ def read_dictionary(reader: Reader, number: bytes) -> Dictionary:
 
 
 def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
-    """Return the payload of a normalized partition; raise MalformedEvent where it cannot be serialized.
+    """Return the payload of a normalized partition; raise MalformedEvent if it cannot be serialized.
 
     ::
 

@@ -1,7 +1,7 @@
 """A record for each table of the partition index,
 kept in the catalog's own store, and the numbers of partitions.
 
-A table counts as indexed only with its record. So leftovers in an index with a store of its own, which was
+A table counts as indexed only with its record. So leftovers in an index with its own store, which was
 abandoned and is used again later, are not trusted. A table that is loaded has a second record, under its name
 with ``STAGED``.
 """
@@ -43,7 +43,7 @@ class TableRecord:
     columns: str
     location: str
     has_privileges: bool = False
-    """Whether its partitions have privileges of their own, which no event reports. Stored only if true."""
+    """Whether its partitions have their own privileges, which no event reports. Stored only if true."""
 
     @staticmethod
     def of(table: TableInfo, dictionary: bytes) -> TableRecord:
@@ -78,7 +78,7 @@ class TableRecords:
         self._changed: set[str] = set()
 
     def get(self, name: str) -> TableRecord | None:
-        """Return a table's record; raise StateCorrupt where it cannot be read."""
+        """Return a table's record; raise StateCorrupt if it cannot be read."""
         if name not in self._records:
             value = self._txn.get(_key(name))
             self._records[name] = None if value is None else _parse_record(value)
@@ -122,7 +122,7 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), record.to_bytes())
         for name, count in self._counts.items():
-            # In a store of its own, a repeated transaction may have counted a drop twice: the next load
+            # In its own store, a repeated transaction may have counted a drop twice: the next load
             # counts again.
             if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))
@@ -159,7 +159,7 @@ def digest_columns(table: TableInfo) -> str:
 
 
 def table_location(table: TableInfo) -> str:
-    """Return a table's location, "" where it has none."""
+    """Return a table's location, "" if it has none."""
     descriptor = None if table.whole is None else table.whole.sd
     return "" if descriptor is None else descriptor.location or ""
 

@@ -7,7 +7,7 @@ comparisons find changes:
    write is based on. This finds changes by Thrift clients such as Lens too, which send the DDL time back as
    they read it.
 2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3
-   and 3.1): ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none,
+   and 3.1): ``transient_lastDdlTime``, which every DDL statement changes, or, if a table has none,
    Tideline's event id. An older metastore accepts the write unconditionally.
 
 A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive
@@ -66,10 +66,10 @@ def write_properties(
     before_write: Callable[[], None] = lambda: None,
 ) -> bool:
     """Write the properties that ``compute`` returns for the current ones;
-    return False where only the event id would change.
+    return False if only the event id would change.
 
     ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers
-    keep changing the table, and InvalidRequest where the metastore refuses the change.
+    keep changing the table, and InvalidRequest if the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
     for _ in range(ATTEMPTS):
@@ -170,7 +170,7 @@ def migrate(
     """Write the timeline ``name`` in ``form`` into the properties of ``target``,
     then store the form, in steps.
 
-    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the
+    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound if the
     timeline does not exist, Conflict where other writers keep changing the table. After a crash between the
     two steps, migrate again.
     """

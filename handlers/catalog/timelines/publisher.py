@@ -74,9 +74,9 @@ class TimelinePublisher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``calls`` are to the metastore whose tables are written;
-        a thread of their own, because listings take long.
+        their own thread, because listings take long.
 
-        ``database`` returns a database's name on a target; None where the source's own tables are written.
+        ``database`` returns a database's name on a target; None if the source's own tables are written.
         ``clock`` is that of ``TimelineFollower.unpublished``.
         """
         self.calls = calls
@@ -89,7 +89,7 @@ class TimelinePublisher:
         """The tables that are being published, in the order of their calls."""
         self._retries: dict[str, _Retry] = {}
         self._paused_until_s = 0.0
-        """Set where the metastore cannot be reached."""
+        """Set if the metastore cannot be reached."""
 
     @property
     def writes_source(self) -> bool:

@@ -47,7 +47,7 @@ class Rule:
         return any(fnmatchcase(name, pattern) for pattern in self.tables)
 
     def settings(self, table: TableInfo, columns: Iterable[str]) -> TableSettings | None:
-        """Return the settings for ``columns`` of the table; None where it has none of them."""
+        """Return the settings for ``columns`` of the table; None if it has none of them."""
         names = set(table.columns)
         selected = tuple(column for column in columns if column.lower() in names)
         if not selected:
@@ -81,7 +81,7 @@ class Rules:
         return self.settings(table) is not None or self.decides_by_values(table)
 
     def settings(self, table: TableInfo) -> TableSettings | None:
-        """Return the table's settings; None where it is not followed or where its values decide."""
+        """Return the table's settings; None if it is not followed or where its values decide."""
         rule = self._rule(table)
         if rule is None:
             return None
@@ -100,7 +100,7 @@ class Rules:
     def detect(
         self, table: TableInfo, specs: Iterable[Spec], known: Iterable[str] = ()
     ) -> TableSettings | None:
-        """Return the table's settings from its partition values; None where no column contains time.
+        """Return the table's settings from its partition values; None if no column contains time.
 
         ``known`` are columns that were detected before.
         """

@@ -182,7 +182,7 @@ class TimelineFollowerChange:
         self._touched: set[str] = set()
 
     def apply(self, change: TableChange) -> bool:  # noqa: PLR0911 - one for each kind
-        """Apply a change; return False where the table is doubtful.
+        """Apply a change; return False if the table is doubtful.
         Statistics and data columns do not concern time.
         """
         match change:
@@ -234,7 +234,7 @@ class TimelineFollowerChange:
         return True
 
     def _alter(self, table: TableInfo) -> bool:
-        """Return False where the table's settings changed; forget a table that the rules no longer select."""
+        """Return False if the table's settings changed; forget a table that the rules no longer select."""
         if not self._rules.accepts(table):
             return self._forget(table.name)
         settings = self._rules.settings(table)
@@ -259,8 +259,8 @@ class TimelineFollowerChange:
         return True
 
     def _put(self, name: str, partition: PartitionInfo) -> bool:
-        """Add the partition where the table has timelines;
-        return False where it may be the first one that contains time.
+        """Add the partition if the table has timelines;
+        return False if it may be the first one that contains time.
         """
         if self._change.follows(name):
             settings = self._change.settings(name)
@@ -272,8 +272,8 @@ class TimelineFollowerChange:
         return True
 
     def _drop(self, name: str, spec: Spec) -> bool:
-        """Drop the partition where the table has timelines;
-        return False where the effect cannot be decided.
+        """Drop the partition if the table has timelines;
+        return False if the effect cannot be decided.
         """
         if not self._change.follows(name):
             return True
@@ -306,7 +306,7 @@ class TimelineFollowerChange:
                 self._txn.put(_UNPUBLISHED + name.encode(), b"")
 
     def _settings(self, name: str) -> TableSettings | None:
-        """Return a table's settings, including this change; None where it has no timelines."""
+        """Return a table's settings, including this change; None if it has no timelines."""
         return self._change.settings(name) if self._change.follows(name) else None
 
     def _mark_undecided(self, name: str, *, empty: bool) -> None:

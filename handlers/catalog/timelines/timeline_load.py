@@ -67,7 +67,7 @@ class TimelineLoad(TableLoad):
         return self.listing.whole is None
 
     def read(self) -> None:
-        """Compute the timelines; raise MalformedEvent where a partition does not fit the table."""
+        """Compute the timelines; raise MalformedEvent if a partition does not fit the table."""
         if self.is_from_properties:
             return
         table, partitions = self.listing.table, self.listing.partitions

@@ -1,4 +1,4 @@
-"""The object stores that pyarrow supports: S3, GCS, Azure. HDFS has a client of its own (``hdfs``).
+"""The object stores that pyarrow supports: S3, GCS, Azure. HDFS has its own client (``hdfs``).
 
 Publishing differs, because not every store has a rename:
 

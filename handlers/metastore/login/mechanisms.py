@@ -219,7 +219,7 @@ class Kerberos:
 
 def _credential_store(login: KerberosLogin) -> dict[str, str]:
     """Return where the library finds credentials;
-    each thread has tickets of its own, because the library replaces them when it renews them.
+    each thread has its own tickets, because the library replaces them when it renews them.
     """
     if login.keytab is None:
         return {}

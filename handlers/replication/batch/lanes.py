@@ -2,7 +2,7 @@
 All policies of a target share them (``Context.threads``).
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
-stored, and a cache of its own for one event. What an event changes in the state of the policy is recorded at
+stored, and its own cache for one event. What an event changes in the state of the policy is recorded at
 the event's turn, by replay's thread (``work_ahead``). The empty mapping is true: a table with open write ids
 is changed by replay's thread only.
 

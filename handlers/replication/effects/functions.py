@@ -1,7 +1,7 @@
 """Replay of permanent functions, with the files that contain their code.
 
-A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into a
-directory of their own for each function and time of creation, so that a jar that running sessions have loaded
+A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into their
+own directory for each function and time of creation, so that a jar that running sessions have loaded
 is never replaced. Without ``functions_dir``, and if a jar cannot be copied, the function is left out and
 reported like a table that cannot be replicated, under the name ``NAME()``. Hive's own replication needs a
 directory for them as well (hive.repl.replica.functions.root.dir).

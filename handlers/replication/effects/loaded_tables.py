@@ -13,7 +13,7 @@ and which tables an unreadable event loads.
 
 A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames
 an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits
-for a load of its own then.
+for its own load then.
 """
 
 from __future__ import annotations

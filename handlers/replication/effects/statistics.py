@@ -126,7 +126,7 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     those that were accurate at the source before.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
-    after its event. Hive 4.2 does that by a call of its own, which it logs at the source; what 4.0 and 4.1 do
+    after its event. Hive 4.2 does that by its own call, which it logs at the source; what 4.0 and 4.1 do
     is in no event. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value

@@ -221,7 +221,7 @@ def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
 
 def _is_on_target(table: str, context: Context) -> bool:
     """Whether the target has a replicated table of this name;
-    one with an obstacle of its own is not of the replica.
+    one with its own obstacle is not of the replica.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)

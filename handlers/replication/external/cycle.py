@@ -85,7 +85,7 @@ class CycleProgress:
 
 
 class ExternalCycle:
-    """One cycle of a policy; runs in a thread of its own, with clients and copy threads of its own."""
+    """One cycle of a policy; runs in its own thread, with clients and copy threads of its own."""
 
     def __init__(  # noqa: PLR0913 - the collaborators of a cycle
         self,

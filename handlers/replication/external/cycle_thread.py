@@ -1,7 +1,7 @@
-"""Runs the cycles of one policy in a thread of its own, while replay follows.
+"""Runs the cycles of one policy in its own thread, while replay follows.
 
 Replay's thread calls ``step`` between two batches, which starts a cycle when one is due. A cycle uses
-metastore clients, copy threads and a store of its own, so that it neither waits for replay nor delays it. Its
+metastore clients, copy threads and its own store, so that it neither waits for replay nor delays it. Its
 copies appear only while this instance holds the target.
 """
 

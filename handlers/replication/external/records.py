@@ -1,4 +1,4 @@
-"""Records of the files that were copied, in a store of their own, and of the last complete cycle.
+"""Records of the files that were copied, in their own store, and of the last complete cycle.
 
 The thread of a cycle writes them while replay writes its position, so that they are in another store. Losing
 them costs a comparison of all bytes, and no file.

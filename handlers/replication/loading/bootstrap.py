@@ -8,7 +8,7 @@ The order of the steps, each of which may be repeated after a crash:
    take over an empty one or an unfinished bootstrap. While it is unfinished, the database carries
    ``tideline.bootstrap``, and Hive does not compact it.
 3. Record the position L, and a waiting load for each table in scope, in one store transaction.
-4. Load all tables, each as of an event of its own after L.
+4. Load all tables, each as of its own event after L.
 5. Remove the marks and write ``repl.last.id`` = L to the target database; then forget that the bootstrap is
    unfinished.
 

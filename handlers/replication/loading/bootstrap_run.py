@@ -1,6 +1,6 @@
 """The loads of a bootstrap: several tables at a time, each recorded as soon as it is finished.
 
-Worker threads load tables with metastore clients of their own. Only the calling thread writes the state, so a
+Worker threads load tables with their own metastore clients. Only the calling thread writes the state, so a
 kill at any moment costs no finished table. A table that fails for its own reason (``OWN_FAULTS``) is handled
 as the policy requires, by default it is quarantined; any other failure is tried again later. The others
 continue meanwhile. Views follow after the tables.

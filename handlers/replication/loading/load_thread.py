@@ -1,4 +1,4 @@
-"""Loads waiting tables one after another in a thread of its own, while replay follows all other tables.
+"""Loads waiting tables one after another in its own thread, while replay follows all other tables.
 
 Replay's thread calls ``step`` between two batches: it takes over a finished load and starts the next one. A
 load that fails is tried again after a pause that grows, for each table on its own. The load uses metastore

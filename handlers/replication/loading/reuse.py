@@ -5,8 +5,8 @@ directories. A load copies only files that differ, and removes what is not part 
 (``table.copies``). What the old source alone has is lost, so this is done only on request.
 
 Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It
-forgets them with a table that is dropped with its files. So an empty table of the same name is created in a
-directory of its own, and dropped.
+forgets them with a table that is dropped with its files. So an empty table of the same name is created in its
+own directory, and dropped.
 
 Directories that no table of the source explains are removed here, with the tables and partitions that the
 source does not have. A partition that is dropped at the source between this and its table's load is removed

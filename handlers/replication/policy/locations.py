@@ -3,7 +3,7 @@ where the rows of a table are at the source, and the form of all locations on th
 
 A table or partition names more directories than its own. Spark keeps the directory of a table in the serde
 parameter ``path`` and reads only that (``HiveExternalCatalog``); list bucketing has a directory for each
-skewed value; other programs keep locations in properties of their own. Nothing on the target may name a
+skewed value; other programs keep locations in their own properties. Nothing on the target may name a
 directory of the source, because a reader would read it, and a writer would write there after a promotion. The
 rule for a property whose value is a location:
 

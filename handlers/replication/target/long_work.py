@@ -1,6 +1,6 @@
 """How many loads and cycles of external tables run at a time, for all policies of a target.
 
-Each has threads of its own, because it takes up to hours. A policy that finds no place free looks again
+Each has its own threads, because it takes up to hours. A policy that finds no place free looks again
 between its next two batches; nothing else of it waits.
 """
 
@@ -35,6 +35,6 @@ class LongWork:
     """The places of a target's policies."""
 
     loads: Places = field(default_factory=lambda: Places(LOADS_MAX))
-    """Loads of single tables of policies that are followed; bootstraps have turns of their own."""
+    """Loads of single tables of policies that are followed; bootstraps have their own turns."""
     cycles: Places = field(default_factory=lambda: Places(CYCLES_MAX))
     """Cycles over the external tables of a policy."""

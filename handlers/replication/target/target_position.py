@@ -8,7 +8,7 @@ it. After a restart, events up to this id are recorded but not applied.
 All parameters of the database come with one read, so every read checks all of them: Hive's mark of
 incompatibility, the epoch (``fencing``), the source's identity, and that ``repl.last.id`` is what was written
 here last. The metastore has no compare-and-set for databases. Reading, checking and writing therefore follow
-each other immediately, under one lock, on a connection of their own; and ``require_held`` repeats the check
+each other immediately, under one lock, on their own connection; and ``require_held`` repeats the check
 in front of every other write to the target if the last one is older than ``FRESH_S``. What remains is a
 process that is stopped between its check and the sending of one request.
 """

@@ -97,7 +97,7 @@ def find_coming_allocations(
     """Yield what ``events`` allocate, in order and once for each transaction and table.
 
     ``select`` returns what an event will allocate on the target if nothing changes until its turn. A second
-    id of the same transaction in a table replaces the first, which takes a call of its own: it is a barrier,
+    id of the same transaction in a table replaces the first, which takes its own call: it is a barrier,
     too.
     """
     barred: set[str] = set()

@@ -53,7 +53,7 @@ OPENED_MAX: Final = 100
 TXNS_MAX: Final = 50
 """Transactions whose write ids are allocated together."""
 JOINED_MIN: Final = 3
-"""A joined call needs a query of its own, so that it does not pay for fewer."""
+"""A joined call needs its own query, so that it does not pay for fewer."""
 _AWAITED: Final = 8
 """Replay waits until so many transactions are open for each table; those that are open by then as well are
 joined to them."""

@@ -3,7 +3,7 @@ a flat mapping, so that one rule compares all of them.
 
 A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the
 source database in views and constraints are replaced, and the locations of external tables are mapped.
-Parameters that each side sets itself are left out, and statistics are compared by rules of their own
+Parameters that each side sets itself are left out, and statistics are compared by their own rules
 (``descriptions``).
 """
 

@@ -131,7 +131,7 @@ class OneTable:
 
     @property
     def has_files(self) -> bool:
-        """Whether the table has replicated rows in files of its own."""
+        """Whether the table has replicated rows in its own files."""
         return not is_view(self.table) and bool(self.table.sd.location) and self.copies_rows
 
     @property

@@ -97,7 +97,7 @@ class _Comparison:
 
 class Verifier:
     """Compares the tables of one policy. Used by one thread;
-    ``source`` and ``target`` have metastore clients of their own.
+    ``source`` and ``target`` have their own metastore clients.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ _LENIENT_DATE: Final = re.compile(r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})")
 _WIDE_DECIMAL: Final = ColumnType(TypeKind.DECIMAL, 120, 60)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Edges = tuple[bytes, bytes]
-"""The field of a constant and the start of what is larger; equal where no field of the column can equal the
+"""The field of a constant and the start of what is larger; equal if no field of the column can equal the
 constant."""
 
 
@@ -86,7 +86,7 @@ def bind(
     default_partition: str = DEFAULT_PARTITION,
 ) -> Condition:
     """Return a filter as conditions on a table's columns;
-    raise BadFilter where the columns do not allow it.
+    raise BadFilter if the columns do not allow it.
     """
     return _Binder(columns, dialect, default_partition).bind(node)
 
@@ -207,7 +207,7 @@ def _least(type_: ColumnType) -> int:
 
 def _converter(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
     """Return the conversion of a constant to the type;
-    it returns None where the metastore does not compare the two.
+    it returns None if the metastore does not compare the two.
     """
     kind, wide = type_.kind, dialect.all_types or dialect.hive_version is HiveVersion.HIVE_4
     if kind is TypeKind.STRING or (wide and kind in {TypeKind.VARCHAR, TypeKind.CHAR}):

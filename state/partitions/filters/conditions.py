@@ -36,7 +36,7 @@ _DISPATCHED_MIN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """True where a column's field is in the set and, if ``like`` is given, its text matches."""
+    """True if a column's field is in the set and, if ``like`` is given, its text matches."""
 
     column: int
     intervals: Intervals
@@ -45,14 +45,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """True where every child is true."""
+    """True if every child is true."""
 
     children: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """True where at least one child is true."""
+    """True if at least one child is true."""
 
     children: tuple[Condition, ...]
 
@@ -119,7 +119,7 @@ def compile_check(condition: Condition, columns: int) -> Check:
 
 def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
     """Return a check that evaluates only the alternatives of the key's own value in one column;
-    None where no column has values.
+    None if no column has values.
 
     ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, which is what a list of structs is, costs one look-up
     instead of one evaluation for each struct.

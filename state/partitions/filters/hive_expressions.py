@@ -7,7 +7,7 @@ partitions that do not match. Clients check those themselves, as the contract of
 (``IMetaStoreClient.listPartitionsByExpr``).
 
 The default partition is NULL here, for text columns too. Hive 4 agrees where it evaluates an expression.
-Where it turns the expression into a filter of its own, it compares the default partition as text; which of
+Where it turns the expression into its own filter, it compares the default partition as text; which of
 the two happens depends on the constants (reference: partition-filters.md §6). No query sees the difference,
 because the rows of that partition contain NULL.
 

@@ -51,7 +51,7 @@ def point(field: bytes) -> Intervals:
 
 
 def between(lo: bytes, hi: bytes) -> Intervals:
-    """Return the fields in [lo, hi), none where the range is empty."""
+    """Return the fields in [lo, hi), none if the range is empty."""
     return (Interval(lo, hi),) if lo < hi else NOTHING
 
 

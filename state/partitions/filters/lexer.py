@@ -138,7 +138,7 @@ def _text(written: str) -> str:
     """Return the value of one text, or of several in a row, by Hive's rules.
 
     Blanks between texts are dropped, blanks within a text remain. Escapes remain too. The outer quotes are
-    removed only where they are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
+    removed only if they are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
     """
     if written.find(written[0], 1) == len(written) - 1:
         return written[1:-1]

@@ -7,7 +7,7 @@ neither a condition nor its inversion).
 
 ``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text, so a
 text is written in the kind of quotes that it does not contain, and a text that ends in a backslash cannot be
-written. LIKE has an escape of its own: a backslash before ``%``, ``_`` and itself.
+written. LIKE has its own escape: a backslash before ``%``, ``_`` and itself.
 """
 
 from __future__ import annotations
@@ -133,14 +133,14 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True where all children are true."""
+    """True if all children are true."""
 
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True where at least one child is true."""
+    """True if at least one child is true."""
 
     children: tuple[Node, ...]
 

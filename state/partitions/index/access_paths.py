@@ -40,12 +40,12 @@ values."""
 PROBED_KEYS: Final = tuple(32 << number for number in range(14))
 """Keys that are read of each possible path to find the shortest, in rounds that continue each other."""
 PROBED_KEYS_MAX: Final = 1 << 20
-"""Keys that are read of all paths together; where it does not suffice, the path that fixes most of the key is
+"""Keys that are read of all paths together; if it does not suffice, the path that fixes most of the key is
 taken."""
 FEW_KEYS: Final = 256
 """An answer that reads no more keys is not planned further."""
 ALTERNATIVES_MAX: Final = 64
-"""Boxes for which a path each is considered, where no single path is short."""
+"""Boxes for which a path each is considered, if no single path is short."""
 _PROBE_SLACK: Final = 4
 """Keys that do not matter: among nearly equal paths, the one that fixes most of the key."""
 Range = tuple[bytes, "bytes | None"]

@@ -48,7 +48,7 @@ class AnswerBudget:
         self._bytes = 0
 
     def look(self) -> None:
-        """Give way to more urgent work; raise LimitExceeded where the time is used up."""
+        """Give way to more urgent work; raise LimitExceeded if the time is used up."""
         self._pause()
         if self.clock() > self._end:
             raise LimitExceeded(
@@ -56,7 +56,7 @@ class AnswerBudget:
             )
 
     def count_bytes(self, size: int) -> None:
-        """Count a part of the answer; raise LimitExceeded where it becomes too long."""
+        """Count a part of the answer; raise LimitExceeded if it becomes too long."""
         self._bytes += size
         if self._bytes > ANSWER_BYTES_MAX:
             raise LimitExceeded(
@@ -76,7 +76,7 @@ class CheckBudget:
         self._end = whole.began_s + CHECK_S
 
     def look(self, keys: int) -> int:
-        """Return after how many keys to look again; raise FilterTooExpensive where the time is used up."""
+        """Return after how many keys to look again; raise FilterTooExpensive if the time is used up."""
         self._whole.look()
         if self._whole.clock() > self._end:
             raise FilterTooExpensive(

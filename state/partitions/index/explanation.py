@@ -38,7 +38,7 @@ class Explanation:
     """The partitions that each range contains, in the filter language; the first ``RANGES_MAX`` of them."""
     range_count: int
     residual: str
-    """The condition that every key in the ranges is checked against; empty where no check is needed."""
+    """The condition that every key in the ranges is checked against; empty if no check is needed."""
     capped: bool
     estimated_rows: int
     """An estimate from the shape of the filter and the size of the table, for comparison."""

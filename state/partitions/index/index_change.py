@@ -61,7 +61,7 @@ class IndexChange:
         self, name: str, columns: Iterable[tuple[str, str]], default_partition: str = DEFAULT_PARTITION
     ) -> bool:
         """Index a table with these (name, type) pairs;
-        return False where it is already indexed with the same columns.
+        return False if it is already indexed with the same columns.
 
         A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises
         LimitExceeded for a table without columns or with too many.
@@ -101,8 +101,8 @@ class IndexChange:
     def add(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
         """Add a partition, or replace its payload.
 
-        The index stores ``payload`` without reading it. Raises NotFound where the table is not indexed,
-        BadPartitionValue for another number of values than columns, LimitExceeded where the values are too
+        The index stores ``payload`` without reading it. Raises NotFound if the table is not indexed,
+        BadPartitionValue for another number of values than columns, LimitExceeded if the values are too
         long.
         """
         records.put(self._txn, self._begin_writing(name), values, payload)
@@ -124,13 +124,13 @@ class IndexChange:
 
     def columns(self, name: str) -> tuple[PartitionColumn, ...]:
         """Return a table's partition columns, including this change;
-        raise NotFound where it is not indexed.
+        raise NotFound if it is not indexed.
         """
         return self._known(name).key_schema.columns
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:
         """Return the payload of a partition, including this change;
-        None where it does not exist. Raises as ``add``.
+        None if it does not exist. Raises as ``add``.
         """
         return self.payloads(name, [values])[0]
 

@@ -104,7 +104,7 @@ class PartitionIndex:
         return sorted(self._tables)
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns; raise NotFound where it is not indexed."""
+        """Return a table's partition columns; raise NotFound if it is not indexed."""
         return self.table(table).key_schema.columns
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
@@ -203,7 +203,7 @@ class PartitionIndex:
         return [(name, payload) for (name, _), payload in found if payload is not None]
 
     def payloads(self, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
-        """Return the payload of each row, None where it does not exist."""
+        """Return the payload of each row, None if it does not exist."""
         return records.get_payloads(self._reader, table, rows)
 
     def has_field(self, table: IndexedTable, column: int, field: bytes) -> bool:
@@ -212,7 +212,7 @@ class PartitionIndex:
         return next(self._reader.scan_keys(start, prefix_end(start)), None) is not None
 
     def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
-        """Return the partitions with these values, None where one does not exist.
+        """Return the partitions with these values, None if one does not exist.
         Raises NotFound, BadPartitionValue.
         """
         indexed = self.table(table)
@@ -259,15 +259,15 @@ class PartitionIndex:
         return PreparedFilter(table, condition, access, residual, check, tuple(further), limit)
 
     def table(self, name: str) -> IndexedTable:
-        """Return the stored form of a table; raise NotFound where it is not indexed."""
+        """Return the stored form of a table; raise NotFound if it is not indexed."""
         table = self._tables.get(name)
         if table is None:
             raise NotFound("the table is not in the partition index", table=name)
         return table
 
     def version(self, name: str) -> bytes | None:
-        """Return the version of a table's rows, None where it is not known;
-        raise NotFound where it is not indexed.
+        """Return the version of a table's rows, None if it is not known;
+        raise NotFound if it is not indexed.
 
         Two readers with the same number and version of a table contain the same rows.
         """
@@ -294,7 +294,7 @@ class IndexSnapshot(PartitionIndex):
         self._tables_read: dict[str, IndexedTable] = {}
 
     def table(self, name: str) -> IndexedTable:
-        """Return the stored form of a table; raise NotFound where it is not indexed."""
+        """Return the stored form of a table; raise NotFound if it is not indexed."""
         if self._remote is not None:
             return super().table(name)
         if name not in self._tables_read:

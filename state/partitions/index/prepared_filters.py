@@ -36,14 +36,14 @@ class PreparedFilter:
     condition: Condition | None
     access: AccessPath
     residual: Condition | None
-    """The condition to check on every key in the ranges; None where all of them match."""
+    """The condition to check on every key in the ranges; None if all of them match."""
     check: Check | None
     """The residual as a function of a key."""
     further: tuple[AccessPath, ...] = ()
     """Further paths, where the alternatives of the filter are read on different ones; a partition found on
     several counts once."""
     replan_above: int | None = None
-    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where
+    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None if
     there was no choice."""
     cache_key: PlanKey | None = None
     tree: Node | None = None
@@ -63,7 +63,7 @@ class PlanCache:
         self._plans: OrderedDict[PlanKey, PreparedFilter] = OrderedDict()
 
     def get(self, key: PlanKey) -> PreparedFilter | None:
-        """Return the plan of a filter, None where there is none."""
+        """Return the plan of a filter, None if there is none."""
         return self._plans.get(key)
 
     def keep(self, key: PlanKey, planned: PreparedFilter) -> PreparedFilter:
@@ -76,7 +76,7 @@ class PlanCache:
         return entry
 
     def review(self, prepared: PreparedFilter, scanned: int) -> None:
-        """Have a filter planned again next time where the table has outgrown the choice of its path."""
+        """Have a filter planned again next time if the table has outgrown the choice of its path."""
         outgrown = prepared.replan_above is not None and scanned > prepared.replan_above
         if outgrown and prepared.cache_key is not None:
             self._plans.pop(prepared.cache_key, None)

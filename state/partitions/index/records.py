@@ -99,14 +99,14 @@ class IndexedTable:
 
 
 def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
-    """Yield (name, table) of every indexed table; raise StateCorrupt where a record cannot be read."""
+    """Yield (name, table) of every indexed table; raise StateCorrupt if a record cannot be read."""
     for key, value in reader.scan(_TABLES, prefix_end(_TABLES)):
         yield key[len(_TABLES) :].decode(), _parse_table(value)
 
 
 def read_table(reader: Reader, name: str) -> IndexedTable | None:
-    """Return one indexed table, None where it is not indexed;
-    raise StateCorrupt where its record cannot be read.
+    """Return one indexed table, None if it is not indexed;
+    raise StateCorrupt if its record cannot be read.
     """
     value = reader.get(_TABLES + name.encode())
     return None if value is None else _parse_table(value)
@@ -207,13 +207,13 @@ def delete(txn: Transaction, table: IndexedTable, values: Sequence[str]) -> None
 def get_each(
     reader: Reader, table: IndexedTable, rows: Sequence[bytes]
 ) -> list[tuple[tuple[str, ...], bytes] | None]:
-    """Return (values, payload) of each row, None where it does not exist."""
+    """Return (values, payload) of each row, None if it does not exist."""
     values = get_many(reader, [table.rows + row for row in rows])
     return [None if value is None else parse_value(value) for value in values]
 
 
 def get_payloads(reader: Reader, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
-    """Return the payload of each row, None where it does not exist."""
+    """Return the payload of each row, None if it does not exist."""
     values = get_many(reader, [table.rows + row for row in rows])
     return [None if value is None else payload_of(value) for value in values]
 
@@ -229,7 +229,7 @@ def payloads_of(values: Iterable[bytes]) -> list[bytes]:
 
 
 def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
-    """Read (values, payload) from a stored value; raise StateCorrupt where it is malformed."""
+    """Read (values, payload) from a stored value; raise StateCorrupt if it is malformed."""
     values, separator, payload = value.partition(b"\n")
     read = _parse_json(values)
     if not separator or not isinstance(read, list):

@@ -35,7 +35,7 @@ class FilterPlan(ABC):
 
     @abstractmethod
     def plans(self) -> tuple[ScanPlan, ...]:
-        """Return the boxes; an empty tuple where the filter can never be true."""
+        """Return the boxes; an empty tuple if the filter can never be true."""
 
     @property
     def is_exact(self) -> bool:
@@ -72,7 +72,7 @@ class ScanPlan(FilterPlan):
         return (self,)
 
     def limit(self, column: int) -> Intervals | None:
-        """Return the set that a column's field must be in, None where the column is unlimited."""
+        """Return the set that a column's field must be in, None if the column is unlimited."""
         return next((intervals for number, intervals in self.limits if number == column), None)
 
 

@@ -88,7 +88,7 @@ def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
 
 
 def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
-    """Read a whole field; raise StateCorrupt where it is not a field of this type."""
+    """Read a whole field; raise StateCorrupt if it is not a field of this type."""
     plain = field.translate(_COMPLEMENT) if order.descending else field
     null_is_low = order.nulls_first != order.descending
     marker, body = plain[:1], plain[1:]
@@ -105,14 +105,14 @@ def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
 
 
 def field_width(type_: ColumnType) -> int:
-    """Return the length of the field of a value, marker included; 0 where it depends on the value."""
+    """Return the length of the field of a value, marker included; 0 if it depends on the value."""
     width = _WIDTHS.get(type_.kind, 0)
     return width and width + 1
 
 
 def field_length(type_: ColumnType, data: bytes) -> int | None:
     """Return the length of the whole field with which ``data`` begins (ascending order);
-    None where it begins with no whole field.
+    None if it begins with no whole field.
     """
     marker = data[:1]
     if marker == NULL:

@@ -81,9 +81,9 @@ class KeySchema:
     def row(
         self, values: Sequence[str], fields: Sequence[bytes] | None = None, name: str | None = None
     ) -> bytes:
-        """Return the key of a partition without a prefix; raise LimitExceeded where it is too long.
+        """Return the key of a partition without a prefix; raise LimitExceeded if it is too long.
 
-        ``fields`` and ``name`` are those of the values, where the caller has them.
+        ``fields`` and ``name`` are those of the values, if the caller has them.
         """
         parts = [*(self.fields(values) if fields is None else fields)]
         parts.append((name or self.name(values)).encode(errors="surrogatepass") + b"\x00")
@@ -136,7 +136,7 @@ def strip_prefix(key: bytes) -> bytes:
 
 
 def verify(key: bytes, columns: int) -> bytes:
-    """Return ``key``; raise StateCorrupt where it does not end like a key with this number of columns."""
+    """Return ``key``; raise StateCorrupt if it does not end like a key with this number of columns."""
     end = len(key) - 2 * columns - 3
     if end <= 0 or key[-1] != columns:
         raise StateCorrupt("a key of the partition index is truncated", key=key.hex()[:80])

@@ -47,7 +47,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
     """Return the value of a partition's text:
-    None for NULL, ``Unconvertible`` where it is not a value of the type.
+    None for NULL, ``Unconvertible`` if it is not a value of the type.
     """
     if type_.is_text:
         return _text(type_, text)
@@ -78,18 +78,18 @@ def field_encoder(type_: ColumnType, default_partition: str = DEFAULT_PARTITION)
 
 
 def parse_typed(type_: ColumnType, text: str) -> Value:
-    """Return the value of a text, None where it is not a value of this type."""
+    """Return the value of a text, None if it is not a value of this type."""
     return _READERS[type_.kind](type_, text)
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Read ``yyyy-MM-dd``; None where it is not a day of the calendar."""
+    """Read ``yyyy-MM-dd``; None if it is not a day of the calendar."""
     return calendar_day(_DATE.fullmatch(text))
 
 
 def calendar_day(form: re.Match[str] | None) -> dt.date | None:
     """Return the day of a matched year, month and day;
-    None without a match, or where it is not a day of the calendar.
+    None without a match, or if it is not a day of the calendar.
     """
     if form is None:
         return None
@@ -100,7 +100,7 @@ def calendar_day(form: re.Match[str] | None) -> dt.date | None:
 
 
 def parse_timestamp(text: str) -> Instant | None:
-    """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` in UTC; None where it is not a valid date and time."""
+    """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` in UTC; None if it is not a valid date and time."""
     form = _TIMESTAMP.fullmatch(text)
     if form is None:
         return None

@@ -2,8 +2,8 @@
 
 A table may have millions of partitions, so neither may take place in one transaction, or keep every partition
 as objects in memory. The listing is read twice: first the values of each timeline are collected and sorted,
-which decides which of them are strays; then the entries of each partition are written, under a number of its
-own. ``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
+which decides which of them are strays; then the entries of each partition are written, under its own
+number. ``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Loader:
         self._checks.end_all()
 
     def load_next(self, wait_s: float = 0.0) -> bool:
-        """Continue with a waiting table, or with a piece of it; return False where none is due.
+        """Continue with a waiting table, or with a piece of it; return False if none is due.
 
         Waits for the metastore's answer for at most ``wait_s``. A load that the metastore fails to serve is
         postponed. Raises Transient if the store fails.
@@ -106,7 +106,7 @@ class Loader:
 
     def load(self, name: str, reason: str) -> bool:
         """Load a table or a piece of it and wait for that;
-        return True where it is complete, and raise what made the load fail.
+        return True if it is complete, and raise what made the load fail.
         """
         while self._steps is not None:
             self._advance(PAUSE_S)
@@ -165,7 +165,7 @@ class Loader:
 
     def _handle_failure(self, name: str, error: TidelineError, trivial: Future[int], took_s: float) -> None:
         """Postpone the table,
-        or pause all loads where the metastore does not answer a trivial call either.
+        or pause all loads if the metastore does not answer a trivial call either.
         """
         try:
             trivial.result()

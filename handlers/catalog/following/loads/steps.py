@@ -7,7 +7,7 @@ Snapshot protocol for one table:
 3. Store them together with ``as_of``; from then on, apply every later event on top.
 
 Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and
-events are applied meanwhile. Steps 1 and 2 call the metastore, in a thread of their own (``listings``).
+events are applied meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``).
 Events of the table that are applied or skipped meanwhile are applied again after step 3 (``missed_events``).
 If one of them changes what has to be loaded, the listing is not used.
 
@@ -101,7 +101,7 @@ class LoadSteps:
         self._piece = min(PIECE, 200)
 
     def load(self, name: str, reason: str) -> Steps:
-        """Load a table or a piece of it; return True where it is complete.
+        """Load a table or a piece of it; return True if it is complete.
 
         A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises
         Transient; then nothing has changed.

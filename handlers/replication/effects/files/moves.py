@@ -86,7 +86,7 @@ def locate_table(before: Table, after: Table, current: str, context: Context) ->
     if is_external(after) and (mapped := map_external_location(moved_to, context.policy)) is not None:
         return mapped
     if after.partitionKeys:
-        return current  # partitions have locations of their own
+        return current  # partitions have their own locations
     return f"{_MOVED.sub('', current.rstrip('/'))}__at_{hash_location(moved_to)}"
 
 
