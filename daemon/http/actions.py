@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from daemon.http.endpoints import Made, made_response, make_json, may_operate, problem_response
 from daemon.http.operations import BASE, ApiRoute, Operation
@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 KEPT: Final = 200
 """Actions that are listed."""
+STRICT: Final = ConfigDict(extra="forbid")
+"""The body of an action has no unknown members."""
 B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """An empty object."""
+
+    __pydantic_config__ = STRICT
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,18 @@ class Relay(Capability):
     def build(self, runtime: Runtime) -> Parts:
         """Return a relay, or a watch, for each source."""
         from daemon.relay.loop import source_part
+        from daemon.relay.routes import gap_route
 
         parts = [
             source_part(runtime.config, name, runtime.calls, runtime.nudges.of(name))
             for name, source in runtime.config.sources.items()
             if source.relay.enabled or not runtime.relays_only
         ]
-        return Parts(jobs=[job for job, _ in parts], sources=[part for _, part in parts])
+        return Parts(
+            jobs=[job for job, _ in parts],
+            sources=[part for _, part in parts],
+            routes=[gap_route(runtime.config, runtime.audit)],
+        )
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
         """Check the metastores of sources and targets, and the topics."""

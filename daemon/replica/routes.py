@@ -1,5 +1,5 @@
-"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release`` and ``bootstrap --gap``
-do, and loads of single tables.
+"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release``, ``prune``, ``promote``
+and ``bootstrap --gap`` do, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
 thread serves it between two batches.
@@ -7,15 +7,17 @@ thread serves it between two batches.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
-from daemon.http.actions import action_route
+from daemon.http.actions import STRICT, NoParameters, action_route
 from daemon.http.operations import BASE, Operation
 from daemon.process.inbox import requests_directory, send_request
 from daemon.replica.policies import STATE_KIND
+from handlers.replication.operations.promotion import Promotion
+from handlers.replication.operations.pruning import PlannedDrop  # noqa: TC001 - pydantic reads the annotations
 from state.errors import NotFound
 
 
@@ -29,21 +31,13 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 60.0
 """How long a policy may take to serve a request: it may be in the middle of a batch."""
-_STRICT: Final = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True)
-class NoParameters:
-    """An empty object."""
-
-    __pydantic_config__ = _STRICT
 
 
 @dataclass(frozen=True)
 class ReleaseParameters:
     """Which table is released."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     table: str
     load: bool = False
     """Whether it is loaded again, even if it could resume."""
@@ -53,8 +47,34 @@ class ReleaseParameters:
 class LoadParameters:
     """Which tables are loaded again."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     tables: list[str]
+
+
+@dataclass(frozen=True)
+class PlanPruneParameters:
+    """Which tables would be dropped."""
+
+    __pydantic_config__ = STRICT
+    tables: list[str] = field(default_factory=list)
+    """Empty for all that left the policy."""
+
+
+@dataclass(frozen=True)
+class PruneParameters:
+    """Which tables are dropped: all of them are named, so that none is dropped unseen."""
+
+    __pydantic_config__ = STRICT
+    tables: list[str]
+
+
+@dataclass(frozen=True)
+class PromotionParameters:
+    """How the policy is promoted."""
+
+    __pydantic_config__ = STRICT
+    force: bool = False
+    """Whether incomplete tables are accepted."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +101,20 @@ class LoadAnswer:
     """The tables that wait for a load."""
 
     tables: list[str]
+
+
+@dataclass(frozen=True)
+class PrunePlan:
+    """The tables that would be dropped."""
+
+    drops: list[PlannedDrop]
+
+
+@dataclass(frozen=True)
+class PruneAnswer:
+    """The tables that were dropped."""
+
+    dropped: list[str]
 
 
 @dataclass(frozen=True)
@@ -115,6 +149,10 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
         route("load", "Load tables again from the source.", LoadParameters, LoadAnswer),
+        route("plan-prune", "Show what 'prune' would drop.", PlanPruneParameters, PrunePlan),
+        route("prune", "Drop tables on the target that left the policy.", PruneParameters, PruneAnswer),
+        route("plan-promotion", "Show what 'promote' would do.", NoParameters, Promotion),
+        route("promote", "End the replication: writers may use the target.", PromotionParameters, Promotion),
         route("cross-gap", "Continue after lost events.", NoParameters, GapAnswer),
     )
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.status.action_calls import call_policy, call_projection, call_source
 from daemon.status.model import OperatorAction
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from daemon.status.action_calls import ActionCall
     from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, StatusSection
 
 
@@ -24,6 +26,7 @@ REMOVE_CAUSE: Final = "remove the cause: the daemon then tries it again"
 SCAN: Final = "add the table to relay.scan_tables of the source"
 TABLES_MAX: Final = 20
 """Tables of one source that are reported."""
+_SKIP: Final = "Skip the lost events"
 FAILING_TRIES: Final = 3
 """A load that failed so often in a row needs an operator."""
 KINDS: Final = (
@@ -85,18 +88,22 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
 def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
     kind, _, name = loop.name.partition(":")
     look, command = _SECTIONS.get(kind, "monitoring"), REMOVE_CAUSE
+    action: ActionCall | None = None
     match kind, loop.code:
         case "relay", "gap":
             look, command = "the-relay-lost-events", f"tideline relay --gap {name}"
+            action = call_source(name, "cross-gap", _SKIP)
         case "relay", "inconsistent":
             look = "the-source-was-restored-from-a-backup"
         case "replication", "gap":
-            command = f"tideline bootstrap {name} --gap"
+            command, action = f"tideline bootstrap {name} --gap", call_policy(name, "cross-gap", _SKIP)
         case "replication", "fenced":
             look, command = "two-instances-for-one-target", f"tideline resume {name}"
+            action = call_policy(name, "resume", "Resume")
         case "replication", _:
-            command = f"tideline resume {name}"
-    return OperatorAction("failed-loop", loop.name, loop.problem, f"{PAGE}#{look}", command, loop.since_s)
+            command, action = f"tideline resume {name}", call_policy(name, "resume", "Resume")
+    look = f"{PAGE}#{look}"
+    return OperatorAction("failed-loop", loop.name, loop.problem, look, command, loop.since_s, action)
 
 
 def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
@@ -107,7 +114,8 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
     if view.state == "paused":
         look = f"{PAGE}#a-policy-must-be-paused"
         reason, resume = "an operator paused the policy", f"tideline resume {name}"
-        yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s)
+        action = call_projection(view.name, "resume", "Resume")
+        yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
     if view.undecodable:
         reason = f"{view.undecodable} records could not be decoded since the start of the daemon"
         yield OperatorAction("dead-letters", view.name, reason, f"{PAGE}#dead-letters", "tideline dlq list")
@@ -122,6 +130,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
             f"{PAGE}#a-table-is-quarantined",
             view.repair_command(failure.table),
             failure.time_s,
+            call_projection(view.name, "release", "Release", table=failure.table),
         )
     for load in view.failing:
         if load.tries >= FAILING_TRIES:
@@ -134,10 +143,16 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
 
 
 def describe_failing_load(
-    name: str, failed: tuple[int, str], next_s: float | None, command: str, since_s: float | None = None
+    name: str,
+    failed: tuple[int, str],
+    next_s: float | None,
+    command: str,
+    since_s: float | None = None,
+    action: ActionCall | None = None,
 ) -> OperatorAction:
     """Return the state of a load that keeps failing: how often and why, and when it is tried next."""
     tries, problem = failed
     at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
     reason = f"failed {tries} times{at}: {problem}"
-    return OperatorAction("failing-load", name, reason, f"{PAGE}#a-load-keeps-failing", command, since_s)
+    look = f"{PAGE}#a-load-keeps-failing"
+    return OperatorAction("failing-load", name, reason, look, command, since_s, action)

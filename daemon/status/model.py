@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from daemon.status.action_calls import ActionCall  # noqa: TC001 - pydantic reads the annotations
 from daemon.terminal.layout import duration_text
 from handlers.failures import TableFailure  # noqa: TC001 - pydantic reads the annotations
 from state.errors import MalformedEvent
@@ -44,6 +45,8 @@ class OperatorAction:
     """The command that ends the state once its cause is removed."""
     since_s: float | None = None
     """Unix time; None if it is not known."""
+    action: ActionCall | None = None
+    """The same as ``command`` over the API; None if there is no such action."""
 
 
 @dataclass(frozen=True, slots=True)

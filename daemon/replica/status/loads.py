@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from daemon.status.action_calls import call_policy
 from daemon.status.actions import FAILING_TRIES, describe_failing_load
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
@@ -168,6 +169,7 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
                 load.next_try_s,
                 f"tideline release {load.policy} {shlex.quote(load.table.rpartition('.')[2])}",
                 load.requested_s,
+                call_policy(load.policy, "release", "Load now", table=load.table),
             )
             for load in value
             if load.tries >= FAILING_TRIES and load.problem is not None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from daemon.status.action_calls import call_policy
 from daemon.status.actions import PAGE
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
@@ -110,6 +111,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
                 f"{PAGE}#a-table-differs-from-its-source",
                 _repair_command(row, table),
                 table.time_s,
+                call_policy(row.policy, "load", "Load again", tables=[table.table]),
             )
             for row in value
             for table in row.tables

@@ -14,6 +14,7 @@ The steps, each of which may be repeated after a crash. The source is needed for
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence  # noqa: TC003 - the API reads the annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,7 @@ from state.errors import ConfigError, IncompleteReplica, NotFound, StateCorrupt,
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from handlers.replication.context import Context
     from handlers.replication.policy.policy import Policy

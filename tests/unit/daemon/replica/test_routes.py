@@ -124,6 +124,25 @@ def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, p
     assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
 
 
+def test_tables_are_pruned_only_if_they_are_named(port: int, policy: Policy) -> None:
+    assert act(port, "/api/v1/policies/shop/prune", {})[0] == 400
+    act(port, "/api/v1/policies/shop/plan-prune")
+    act(port, "/api/v1/policies/shop/prune", {"tables": ["a"]})
+    assert policy.requests == [{"do": "plan-prune", "tables": []}, {"do": "prune", "tables": ["a"]}]
+
+
+def test_a_policy_is_promoted_and_forced_only_if_the_request_says_so(port: int, policy: Policy) -> None:
+    act(port, "/api/v1/policies/shop/plan-promotion")
+    act(port, "/api/v1/policies/shop/promote")
+    act(port, "/api/v1/policies/shop/promote", {"force": True})
+    assert policy.requests == [
+        {"do": "plan-promotion"},
+        {"do": "promote", "force": False},
+        {"do": "promote", "force": True},
+    ]
+    assert recorded(port)[0] == ("admin", "promote", "shop", None)
+
+
 @pytest.mark.parametrize(("token", "code"), [(VIEWER, "forbidden"), (None, "forbidden")])
 def test_only_operators_may_act(port: int, policy: Policy, token: str | None, code: str) -> None:
     status, problem = act(port, PAUSE, token=token)

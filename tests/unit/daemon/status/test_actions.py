@@ -12,6 +12,7 @@ import pytest
 
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
+from daemon.http.operations import ApiRoute
 from daemon.process.supervisor import LoopState
 from daemon.replica.external.status import EXTERNAL, ExternalProblem, ExternalStatus
 from daemon.replica.status.compactions import COMPACTIONS, CompactionRow, CompactionStatus
@@ -33,6 +34,7 @@ from daemon.status.model import (
 from daemon.status.text import status_text
 from handlers.failures import TableFailure
 from state.errors import Inconsistent, TidelineError
+from tests.builders.daemon.assembly import config_of, parts_of
 from tests.builders.daemon.retention import measurement
 
 
@@ -272,3 +274,29 @@ def test_a_failed_loop_has_the_runbook_of_its_own_kind(loop: str, runbook: str) 
     (action,) = listed(status(failed_loops=(failed(loop, "config"),)))
     assert action.look == f"{PAGE}#{runbook}"
     assert runbook in ANCHORS
+
+
+def test_states_that_a_request_ends_have_it_and_the_api_serves_it() -> None:
+    failure = TableFailure("shop.a", 7, 1, "file-lost", "the file is gone")
+    actions = list_actions(
+        status(
+            view("replication:shop", "paused", failures=(failure,)),
+            view("catalog:lake", failures=(failure,)),
+            failed_loops=(failed("relay:lake", "gap"), failed("replication:shop", "gap")),
+        )
+    )
+    calls = [each.action for each in actions if each.action is not None]
+    assert [(call.path, dict(call.body)) for call in calls] == [
+        ("/api/v1/sources/lake/cross-gap", {}),
+        ("/api/v1/policies/shop/cross-gap", {}),
+        ("/api/v1/policies/shop/resume", {}),
+        ("/api/v1/policies/shop/release", {"table": "shop.a"}),
+    ]
+    served = api_patterns()
+    assert {call.path.replace("/shop/", "/{name}/").replace("/lake/", "/{name}/") for call in calls} <= served
+
+
+def api_patterns() -> set[str]:
+    source = {"metastore": ["thrift://a:9083"], "topic": "t.lake", "read_roots": []}
+    parts = parts_of(config_of({"sources": {"lake": source}, "kafka": {"bootstrap": "kafka:9092"}}))
+    return {route.operation.path for route in parts.routes if isinstance(route, ApiRoute)}

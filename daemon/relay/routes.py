@@ -1,0 +1,44 @@
+"""The action on a relay over HTTP: the same as ``tideline relay --gap``, through the relay's inbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
+
+from daemon.http.actions import NoParameters, action_route
+from daemon.http.operations import BASE, Operation
+from daemon.process.inbox import requests_directory, send_request
+from daemon.relay.gap import CrossedRelayGap
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from daemon.config.model import Config
+    from daemon.http.actions import Audit
+    from daemon.http.operations import ApiRoute
+
+
+TIMEOUT_S: Final = 60.0
+"""How long a relay may take to serve a request."""
+
+
+def gap_route(config: Config, audit: Audit) -> ApiRoute:
+    """Return the route that lets a relay continue after lost events."""
+    operation = Operation(
+        path=f"{BASE}/sources/{{name}}/cross-gap",
+        tag="Sources",
+        summary="Let the relay of a source continue after lost events.",
+        answer=TypeAdapter(CrossedRelayGap),
+        name="Name of the source.",
+        body=TypeAdapter(NoParameters),
+    )
+
+    def do(source: str, _: NoParameters) -> dict[str, Any]:
+        absent = NotFound("this daemon does not relay the source", source=source[:200])
+        if source not in config.sources or not config.sources[source].relay.enabled:
+            raise absent
+        directory = requests_directory(config.state.dir, "relay", source)
+        return send_request(directory, {"do": "cross-gap"}, TIMEOUT_S, absent)
+
+    return action_route(operation, NoParameters, do, audit)
