@@ -1,9 +1,12 @@
-"""The status as aligned text, for ``tideline status``."""
+"""The status as text for ``tideline status``: trouble first, in lines of at most 80 columns.
+
+Only commands and addresses are not wrapped, because they are copied.
+"""
 
 from __future__ import annotations
 
 import time
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.status.summary import summarise
@@ -13,10 +16,11 @@ from daemon.terminal.layout import duration_text, number_text, table_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
+    from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, SourceStatus, StatusSection
 
 
-REASON_CHARS_MAX: Final = 160
+COLUMNS: Final = 80
+REASON_CHARS_MAX: Final = 300
 """A longer reason is cut in the text; the JSON has it completely."""
 
 
@@ -29,6 +33,8 @@ def status_text(
     status, summary = (status, "") if shows_all else summarise(status, sections)
     blocks = [
         _head(status),
+        _needs_operator(status),
+        _problems(status, sections),
         table_text(
             ("SOURCE", "EVENT", "IN TOPIC", "BEHIND", "FOR", "RELAY"), map(_source_row, status.sources)
         ),
@@ -39,9 +45,17 @@ def status_text(
         ),
         *(section.text(section.of(status), status.time_s) for section in sections),
         _loading(status),
-        _problems(status, sections),
-        _needs_operator(status),
     ]
+    return _join(blocks)
+
+
+def problems_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
+    """Return only what needs an operator, and the problems."""
+    found = [_needs_operator(status), _problems(status, sections)]
+    return _join([_head(status), *(found if any(found) else ["no problems"])])
+
+
+def _join(blocks: Sequence[str]) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -91,7 +105,11 @@ def _problems(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> s
         lines += _quarantined(view)
     for section in sections:
         lines += section.problems(section.of(status))
-    return "\n".join(["PROBLEMS", *lines]) if lines else ""
+    return (
+        "\n".join(["PROBLEMS", *(line if line.startswith(" ") else _wrap(line) for line in lines)])
+        if lines
+        else ""
+    )
 
 
 def _quarantined(view: ProjectionView) -> list[str]:
@@ -116,21 +134,34 @@ def _quarantined(view: ProjectionView) -> list[str]:
 
 
 def _needs_operator(status: DaemonStatus) -> str:
-    """Return the list of everything that needs an operator."""
-    rows = [
-        (
-            action.kind,
-            action.object,
-            _since(action.since_s),
-            action.command,
-            action.look,
-            shorten(action.reason, REASON_CHARS_MAX, placeholder=" ..."),
-        )
-        for action in status.needs_operator
-    ]
-    header = ("NEEDS AN OPERATOR", "OBJECT", "SINCE", "COMMAND", "SEE", "REASON")
-    return table_text(header, rows) if rows else ""
+    """Return everything that needs an operator, each with its reason, its command and its runbook."""
+    if not status.needs_operator:
+        return ""
+    count = number_text(len(status.needs_operator))
+    cards = (_card(action, status.time_s) for action in status.needs_operator)
+    return "\n".join([f"NEEDS AN OPERATOR ({count})", *cards])
 
 
-def _since(time_s: float | None) -> str:
-    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+def _card(action: OperatorAction, now_s: float) -> str:
+    since = "" if action.since_s is None else f", for {duration_text(now_s - action.since_s)}"
+    reason = shorten(action.reason, REASON_CHARS_MAX, placeholder=" ...")
+    return "\n".join(
+        [
+            _wrap(f"{action.object}: {action.kind}{since}"),
+            *([_wrap(reason, "    ")] if reason else ()),
+            f"    run: {action.command}",
+            f"    see: {action.look}",
+        ]
+    )
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    """Return a line folded at the last column, but not within a word; further lines are indented."""
+    return fill(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 GOLDEN = """\
 Tideline 1.2.3: running, pid 42 on box, up 3 h 5 min
 
+PROBLEMS
+replication:hr: [gap] events are missing
+replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC:
+    [file-lost] gone
+  to follow it again: bootstrap hr.pay
+
 SOURCE      EVENT   IN TOPIC  BEHIND  FOR  RELAY
 lake    1,234,567  1,234,560       7  2 s  following
 pond           88          -       -    -  elsewhere
@@ -36,15 +42,10 @@ replication:shop  lake    following   1234560          7  2 s            -
 replication:hr    lake    failed       90.1/3  1,234,478    -            1
 
 COPIES  FILES    BYTES  WAITING  FALLBACKS  MISMATCHES
-shop    1,200  3.0 GiB        4          1           0
-
-PROBLEMS
-replication:hr: [gap] events are missing
-replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC: [file-lost] gone
-  to follow it again: bootstrap hr.pay"""
+shop    1,200  3.0 GiB        4          1           0"""
 
 
-def test_the_text_is_aligned_and_ends_with_the_problems() -> None:
+def test_the_text_is_aligned_and_begins_with_the_problems() -> None:
     assert status_text(daemon_status(), SECTIONS) == GOLDEN
 
 
