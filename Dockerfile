@@ -7,7 +7,16 @@
 # For a build that can be repeated, name the base by digest (BASE=python@sha256:…) and Debian's state (DEBIAN_SNAPSHOT=20260901T000000Z).
 ARG BASE=python:3.11-slim-bookworm
 
-FROM ${BASE} AS build
+FROM ${BASE} AS base
+ARG DEBIAN_SNAPSHOT=""
+RUN if [ -n "${DEBIAN_SNAPSHOT}" ]; then \
+      rm -f /etc/apt/sources.list.d/* \
+      && for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do \
+        printf 'deb [check-valid-until=no] http://snapshot.debian.org/archive/%s/%s %s main\n' "${suite% *}" "${DEBIAN_SNAPSHOT}" "${suite#* }"; \
+      done > /etc/apt/sources.list; \
+    fi
+
+FROM base AS build
 WORKDIR /build
 COPY requirements/ requirements/
 # The build backend also has a hashed lock, and an environment that is not copied into the image.
@@ -26,7 +35,20 @@ RUN /opt/backend/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --w
  && /opt/tideline/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
  && /opt/tideline/bin/pip uninstall --yes --quiet pip setuptools
 
-FROM ${BASE} AS runtime
+# The Kafka client with Kerberos, which the wheel in the lock does not have. NPM_REGISTRY_URL is the root of the registry with the
+# source of librdkafka, which is verified by checksum ('make image' passes it). Without it, the image has the client of the lock.
+FROM build AS kafka
+ARG NPM_REGISTRY_URL=""
+COPY dev/ dev/
+# hadolint ignore=DL3008
+RUN mkdir -p /opt/kafka \
+ && if [ -n "${NPM_REGISTRY_URL}" ]; then \
+      apt-get update \
+      && apt-get install --yes --no-install-recommends gcc libc6-dev make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev zlib1g-dev \
+      && npm_config_registry="${NPM_REGISTRY_URL}" /opt/backend/bin/python -m dev.kafka_client /opt/kafka; \
+    fi
+
+FROM base AS runtime
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="tideline" \
@@ -34,24 +56,19 @@ LABEL org.opencontainers.image.title="tideline" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-ARG DEBIAN_SNAPSHOT=""
-RUN if [ -n "${DEBIAN_SNAPSHOT}" ]; then \
-      rm -f /etc/apt/sources.list.d/* \
-      && for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do \
-        printf 'deb [check-valid-until=no] http://snapshot.debian.org/archive/%s/%s %s main\n' "${suite% *}" "${DEBIAN_SNAPSHOT}" "${suite#* }"; \
-      done > /etc/apt/sources.list; \
-    fi
-# Kerberos, for metastores and HDFS that require it.
+# Kerberos, for metastores, HDFS and brokers that require it, and the libraries of the Kafka client.
 # hadolint ignore=DL3008
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends libgssapi-krb5-2 tini \
+ && apt-get install --yes --no-install-recommends krb5-user libcurl4 libgssapi-krb5-2 libsasl2-2 libsasl2-modules-gssapi-mit libzstd1 tini \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 tideline \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/tideline --shell /usr/sbin/nologin tideline \
  && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/tideline \
  && install --directory /etc/tideline
+COPY --from=kafka /opt/kafka /opt/kafka
 ENV PATH=/opt/tideline/bin:${PATH} \
+    PYTHONPATH=/opt/kafka/python \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 WORKDIR /var/lib/tideline

@@ -56,7 +56,7 @@ check: venv ## Check style, types, layers and locks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt dev/stack/locks/*.lock || { echo "error: a lock file contains an address" >&2; exit 1; }
+	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt requirements/kafka.txt dev/stack/locks/*.lock || { echo "error: a lock file contains an address" >&2; exit 1; }
 
 .PHONY: unit
 unit: venv ## Run the unit tests, which need no server
@@ -157,13 +157,16 @@ chart: venv ## Lint and render the Helm chart
 chart-schema: venv ## Write the settings of the configuration into the chart's schema of values
 	$(BIN)/python -m dev.chart_schema
 
+# The registry from which the source of librdkafka is read.
+NPM_REGISTRY = --build-arg NPM_REGISTRY_URL="$$($(PYTHON) -c 'from dev.stack.downloads.npm import find_registry; print(find_registry())')"
+
 .PHONY: image
 image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to the builder
-	docker build $(IMAGE_OPTIONS) --target daemon --tag tideline .
+	docker build $(IMAGE_OPTIONS) --target daemon --tag tideline $(NPM_REGISTRY) .
 
 .PHONY: image-flat
 image-flat: venv ## Build the image with Spark and Java, for flat tables
-	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.downloads.maven_repository import find_repository; print(find_repository())')" .
+	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat $(NPM_REGISTRY) --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.downloads.maven_repository import find_repository; print(find_repository())')" .
 
 .PHONY: sbom
 sbom: ## List what the image of the daemon consists of (build/sbom.json, CycloneDX)
@@ -182,6 +185,7 @@ lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of th
 	$(COMPILE) pyproject.toml --extra flat --extra mysql --extra postgresql --constraints requirements/dev.txt --output-file requirements/flat.txt
 	$(COMPILE) pyproject.toml --group demo --constraints requirements/dev.txt --output-file requirements/demo.txt
 	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
+	$(COMPILE) --group pyproject.toml:kafka --no-deps --output-file requirements/kafka.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
 	else echo "mvn is not installed: the jar locks were not changed"; fi
 

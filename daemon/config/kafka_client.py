@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 KERBEROS_HINT: Final = (
-    "Install confluent-kafka from source against a librdkafka with libsasl2 "
-    "(pip install --no-binary confluent-kafka confluent-kafka), or use SCRAM, OAUTHBEARER or certificates."
+    "Use the image ('make image'), build the client in a checkout (python -m dev.kafka_client DIR), "
+    "or log in with SCRAM, OAUTHBEARER or certificates."
 )
 
 

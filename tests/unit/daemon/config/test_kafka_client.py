@@ -68,4 +68,4 @@ def test_commands_report_it_as_a_matter_of_configuration(has_it: bool) -> None: 
         return
     with pytest.raises(ConfigError, match="Kerberos") as refused:
         DeadLetterReader(BrokerSettings("k:9092", KERBEROS), "dead-letters")
-    assert "--no-binary" in str(refused.value.hint)
+    assert "dev.kafka_client" in str(refused.value.hint)

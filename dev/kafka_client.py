@@ -1,0 +1,90 @@
+"""Builds the Kafka client with Kerberos (SASL GSSAPI), which the wheel of the package index does not have.
+
+The client is librdkafka and its Python module. The source of librdkafka is part of an npm package, pinned
+here; the module is pinned in ``requirements/kafka.txt`` and belongs to the same librdkafka. Change both
+together. The image is built with this module, and so is a machine whose brokers require Kerberos.
+On Debian, building needs ``gcc make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev
+zlib1g-dev``, and running needs ``krb5-user libsasl2-modules-gssapi-mit``. ::
+
+    python -m dev.kafka_client /opt/kafka
+    export PYTHONPATH=/opt/kafka/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from dev.stack.downloads.npm import Package, fetch_package
+
+
+LIBRDKAFKA: Final = Package(
+    "@confluentinc/kafka-javascript",
+    "1.10.1",
+    "ada7d703bb1d3237e2292bfabf438d663b6160c9f1ac2a2406b5dc4257c81b66",
+)
+"""The package with the source of librdkafka 2.15.1."""
+SOURCE: Final = "package/deps/librdkafka"
+LOCK: Final = Path(__file__).parents[1] / "requirements" / "kafka.txt"
+OPTIONS: Final = ("--enable-gssapi", "--enable-ssl", "--disable-lz4-ext")
+
+
+def build(prefix: Path) -> None:
+    """Install librdkafka below ``prefix``, and its Python module in ``prefix/python``.
+
+    The environment of this Python must have the packages of ``requirements/build.txt``.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        _build_library(prefix, Path(directory))
+    environment = os.environ | {
+        "CPATH": f"{prefix}/include",
+        "LIBRARY_PATH": f"{prefix}/lib",
+        "LDFLAGS": f"-Wl,-rpath,{prefix}/lib",
+    }
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-cache-dir",
+        "--no-deps",
+        "--require-hashes",
+    ]
+    from_source = ["--no-build-isolation", "--no-binary", "confluent-kafka"]
+    place = ["--upgrade", "--target", str(prefix / "python"), "--requirement", str(LOCK)]
+    subprocess.run([*pip, *from_source, *place], env=environment, check=True)
+
+
+def _build_library(prefix: Path, directory: Path) -> None:
+    with tarfile.open(fetch_package(LIBRDKAFKA)) as archive:
+        members = [each for each in archive if each.name.startswith(f"{SOURCE}/")]
+        archive.extractall(directory, members, filter="data")
+    source = directory / SOURCE
+    # The archive of npm does not keep all permissions.
+    for script in (source / "configure", *source.glob("mklove/**/*"), source / "lds-gen.py"):
+        script.chmod(0o755)
+    steps = (
+        ["./configure", f"--prefix={prefix}", *OPTIONS],
+        ["make", f"-j{os.cpu_count()}", "-C", "src"],
+        ["make", "-C", "src", "install"],
+    )
+    for step in steps:
+        subprocess.run(step, cwd=source, check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    """Run the command of the module's description."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("prefix", type=Path, help="directory of the client")
+    build(parser.parse_args().prefix.resolve())
+
+
+if __name__ == "__main__":
+    main()
