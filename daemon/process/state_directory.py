@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -104,18 +105,19 @@ def sync_directory(directory: Path) -> None:
 
 
 LOCK_NAME: Final = "lock"
+_LOCK_POLL_S: Final = 0.05
 
 
 @contextmanager
-def state_lock(directory: Path) -> Iterator[None]:
+def state_lock(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Lock ``directory`` for this process; it is created (mode 0700) if it is missing.
 
-    Raises StateLocked, with the holder's pid and host, if another process holds it, and ConfigError if it
-    cannot be used.
+    Raises StateLocked, with the holder's pid and host, if another process holds it for ``wait_s``, and
+    ConfigError if it cannot be used.
     """
     descriptor = _open(directory)
     try:
-        _acquire(descriptor, directory)
+        _acquire(descriptor, directory, wait_s)
         yield
     finally:
         os.close(descriptor)
@@ -135,19 +137,29 @@ def _open(directory: Path) -> int:
         ) from error
 
 
-def _acquire(descriptor: int, directory: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+def _acquire(descriptor: int, directory: Path, wait_s: float) -> None:
+    deadline_s = time.monotonic() + wait_s
+    while not _try_lock(descriptor):
+        if time.monotonic() < deadline_s:
+            time.sleep(_LOCK_POLL_S)
+            continue
         holder = _holder(descriptor)
         raise StateLocked(
             "another process uses the state directory",
             directory=str(directory),
             pid=holder.get("pid"),
             host=holder.get("host"),
-        ) from error
+        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _holder(descriptor: int) -> dict[str, object]:

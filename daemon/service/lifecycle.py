@@ -73,6 +73,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 """Shortest delay before a failed loop is tried again."""
+LOCK_WAIT_S: Final = 10.0
+"""How long another process may hold the state directory at the start: a command that found no daemon, such as
+``tideline pause``, holds it for a moment."""
 STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is
 running."""
@@ -104,7 +107,7 @@ def run_daemon(
             hint=warning.hint,
         )
     # Start 2. Leaving the block is step 5 of the end.
-    with stop_signals() as stop_requested, state_lock(config.state.dir):
+    with stop_signals() as stop_requested, state_lock(config.state.dir, LOCK_WAIT_S):
         raise_limit()
         report_wide_files(config.state.dir)
         daemon = _Daemon(config, projections=projections, config_file=config_file)

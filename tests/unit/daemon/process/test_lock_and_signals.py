@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,16 @@ from state.errors import ConfigError, StateLocked
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_a_start_waits_while_a_command_holds_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ExitStack()
+    command.enter_context(state_lock(tmp_path))
+    monkeypatch.setattr("daemon.process.state_directory.time.sleep", lambda _: command.close())
+    with state_lock(tmp_path, wait_s=60.0), pytest.raises(StateLocked), state_lock(tmp_path):
+        pass
 
 
 def test_a_second_instance_on_the_same_state_is_refused_with_the_holder(tmp_path: Path) -> None:
