@@ -56,7 +56,7 @@ def test_of_many_policies_those_that_deviate_are_shown_and_the_others_counted() 
     many[7] = replace(many[7], loading=("orders 5 of 9 files",))
     text = text_of(many)
     assert "500 projections: 498 following, 1 paused, 1 failed" in text
-    assert "1 are behind by more than a minute, replication:p003 the most" in text
+    assert "1 is behind by more than a minute, replication:p003 the most" in text
     assert "shown: 5 of 5 that deviate" in text
     for each in (3, 4, 5, 6, 7):
         assert f"replication:p{each:03}" in text
