@@ -151,7 +151,7 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | No
         raise Inconsistent(
             "the last event of the topic differs from the event in the notification log",
             hint="It is another metastore or one restored from a backup: see "
-            "docs/OPERATIONS.md#the-source-was-restored-from-a-backup. Or relay.record_bytes_max was "
+            "docs/runbooks/relay.md#the-source-was-restored-from-a-backup. Or relay.record_bytes_max was "
             "changed while an event was partly written: restore the old value, let the relay continue, then "
             "change it.",
             event_id=event_id,

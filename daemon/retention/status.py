@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.core import GaugeMetricFamily
 
 from daemon.retention.measurement import Measurement, margins
-from daemon.status.actions import PAGE
+from daemon.status.actions import RELAY
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 
-_LOOK: Final = f"{PAGE}#events-or-files-will-be-removed-before-they-are-read"
+_LOOK: Final = f"{RELAY}#events-or-files-will-be-removed-before-they-are-read"
 _SOURCE_GAUGES: Final = (
     (
         "tideline_source_oldest_event_id",

@@ -99,7 +99,7 @@ class Outbox:
             raise Inconsistent(
                 "the metastore's newest event is older than the last relayed event",
                 hint="It was restored from a backup, or it is another metastore: see "
-                "docs/OPERATIONS.md#the-source-was-restored-from-a-backup.",
+                "docs/runbooks/relay.md#the-source-was-restored-from-a-backup.",
                 source=self._settings.source,
                 relayed=event_id,
                 current=current,

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, StatusSection
 
 
-PAGE: Final = "docs/OPERATIONS.md"
+REPLICA: Final = "docs/runbooks/replica.md"
+RELAY: Final = "docs/runbooks/relay.md"
+FLAT: Final = "docs/runbooks/flat-tables.md"
+ENDPOINT: Final = "docs/runbooks/endpoint.md"
+POLICIES: Final = "docs/guides/policies.md"
+MONITORING: Final = "docs/guides/monitoring.md"
 REMOVE_CAUSE: Final = "remove the cause: the daemon then tries it again"
 SCAN: Final = "add the table to relay.scan_tables of the source"
 TABLES_MAX: Final = 20
@@ -45,21 +50,22 @@ KINDS: Final = (
     "differing-answers",
     "unnamed-writes",
 )
-"""All kinds of states that need an operator. docs/OPERATIONS.md describes each."""
+"""All kinds of states that need an operator. docs/guides/monitoring.md describes each."""
 _SECTIONS: Final = {
-    "replication": "a-projection-has-failed",
-    "catalog": "a-projection-has-failed",
-    "verification": "a-projection-has-failed",
-    "compactions": "the-target-has-many-small-files",
-    "relay": "the-relay-is-behind",
-    "watch": "the-relay-is-behind",
-    "retention": "events-or-files-will-be-removed-before-they-are-read",
-    "flat": "the-driver-of-a-flat-table-keeps-failing",
-    "serve": "the-metastore-endpoint-is-down-or-restarts",
-    "databases": "all-databases-that-match-a-pattern",
-    "mining": "users-query-a-key-but-it-does-not-become-a-column",
+    "replication": f"{REPLICA}#a-projection-has-failed",
+    "catalog": f"{REPLICA}#a-projection-has-failed",
+    "verification": f"{REPLICA}#a-projection-has-failed",
+    "compactions": f"{REPLICA}#the-target-has-many-small-files",
+    "relay": f"{RELAY}#the-relay-is-behind",
+    "watch": f"{RELAY}#the-relay-is-behind",
+    "retention": f"{RELAY}#events-or-files-will-be-removed-before-they-are-read",
+    "flat": f"{FLAT}#the-driver-of-a-flat-table-keeps-failing",
+    "serve": f"{ENDPOINT}#the-metastore-endpoint-is-down-or-restarts",
+    "databases": f"{POLICIES}#all-databases-that-match-a-pattern",
+    "mining": f"{FLAT}#users-query-a-key-but-it-does-not-become-a-column",
 }
 """The runbook of a failed loop, by the first part of its name."""
+_UNKNOWN: Final = f"{MONITORING}#monitoring"
 
 
 def list_actions(
@@ -72,13 +78,13 @@ def list_actions(
 
 def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
     for name in status.stuck:
-        yield OperatorAction("stuck-loop", name, "no heartbeat", f"{PAGE}#monitoring", "restart the daemon")
+        yield OperatorAction("stuck-loop", name, "no heartbeat", _UNKNOWN, "restart the daemon")
     for loop in status.failed_loops:
         yield _of_failed_loop(loop)
     for source in status.sources:
         for table in source.scanned[:TABLES_MAX]:
             reason = "a program writes into its partitions without events"
-            look = f"{PAGE}#a-program-writes-without-events"
+            look = f"{RELAY}#a-program-writes-without-events"
             yield OperatorAction("unnamed-writes", f"{source.name} {table}", reason, look, SCAN)
     for view in status.projections:
         yield from _of_projection(view)
@@ -87,38 +93,37 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
 
 def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
     kind, _, name = loop.name.partition(":")
-    look, command = _SECTIONS.get(kind, "monitoring"), REMOVE_CAUSE
+    look, command = _SECTIONS.get(kind, _UNKNOWN), REMOVE_CAUSE
     action: ActionCall | None = None
     match kind, loop.code:
         case "relay", "gap":
-            look, command = "the-relay-lost-events", f"tideline relay --gap {name}"
+            look, command = f"{RELAY}#the-relay-lost-events", f"tideline relay --gap {name}"
             action = call_source(name, "cross-gap", _SKIP)
         case "relay", "inconsistent":
-            look = "the-source-was-restored-from-a-backup"
+            look = f"{RELAY}#the-source-was-restored-from-a-backup"
         case "replication", "gap":
             command, action = f"tideline bootstrap {name} --gap", call_policy(name, "cross-gap", _SKIP)
         case "replication", "fenced":
-            look, command = "two-instances-for-one-target", f"tideline resume {name}"
+            look, command = f"{REPLICA}#two-instances-for-one-target", f"tideline resume {name}"
             action = call_policy(name, "resume", "Resume")
         case "replication", _:
             command, action = f"tideline resume {name}", call_policy(name, "resume", "Resume")
-    look = f"{PAGE}#{look}"
     return OperatorAction("failed-loop", loop.name, loop.problem, look, command, loop.since_s, action)
 
 
 def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
     _, _, name = view.name.partition(":")
     if view.code == "too-many-failures" and view.state != "failed":
-        look = f"{PAGE}#several-tables-fail-in-a-short-time"
+        look = f"{REPLICA}#several-tables-fail-in-a-short-time"
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")
     if view.state == "paused":
-        look = f"{PAGE}#a-policy-must-be-paused"
+        look = f"{POLICIES}#a-policy-must-be-paused"
         reason, resume = "an operator paused the policy", f"tideline resume {name}"
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
     if view.undecodable:
         reason = f"{view.undecodable} records could not be decoded since the start of the daemon"
-        yield OperatorAction("dead-letters", view.name, reason, f"{PAGE}#dead-letters", "tideline dlq list")
+        yield OperatorAction("dead-letters", view.name, reason, f"{RELAY}#dead-letters", "tideline dlq list")
 
 
 def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
@@ -127,7 +132,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
             "quarantined-table",
             f"{view.name} {failure.table}",
             f"{failure.code}: {failure.reason}",
-            f"{PAGE}#a-table-is-quarantined",
+            f"{REPLICA}#a-table-is-quarantined",
             view.repair_command(failure.table),
             failure.time_s,
             call_projection(view.name, "release", "Release", table=failure.table),
@@ -154,5 +159,5 @@ def describe_failing_load(
     tries, problem = failed
     at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
     reason = f"failed {tries} times{at}: {problem}"
-    look = f"{PAGE}#a-load-keeps-failing"
+    look = f"{REPLICA}#a-load-keeps-failing"
     return OperatorAction("failing-load", name, reason, look, command, since_s, action)

@@ -1,7 +1,8 @@
 """``tideline docs``: the pages of the documentation, where only the program is installed.
 
-Messages name pages and sections, such as ``docs/OPERATIONS.md#a-table-is-quarantined``, and ``tideline docs``
-accepts these names as they are. The wheel contains the pages (``daemon/docs``); a checkout reads ``docs/``.
+Messages name pages and sections, such as ``docs/runbooks/replica.md#a-table-is-quarantined``,
+and ``tideline docs`` accepts these names as they are. The wheel contains the pages (``daemon/docs``);
+a checkout reads ``docs/``.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _FENCE: Final = re.compile(r"(?ms)^```.*?^```")
 def docs(page: str, section: str) -> None:
     """Show a page of the documentation, or one of its sections; without PAGE, list the pages.
 
-    PAGE is a name of the list, or a page as messages name it (docs/OPERATIONS.md#alerts). SECTION is a
-    heading, a part of it, or the first cell of a table: 'tideline docs errors gap'.
+    PAGE is a name of the list, or a page as messages name it (docs/runbooks/relay.md#dead-letters).
+    SECTION is a heading, a part of it, or the first cell of a table: 'tideline docs errors gap'.
     """
     files = find_pages()
     if not page:
@@ -53,12 +54,14 @@ def find_pages() -> Mapping[str, Path]:
     """Return the files of the pages by name, in alphabetical order."""
     installed = _PACKAGE / "docs"
     directory = installed if installed.is_dir() else _PACKAGE.parent / "docs"
-    return {page_name(file.name): file for file in sorted(directory.glob("*.md"))}
+    files = sorted(directory.rglob("*.md"))
+    return {page_name(str(file.relative_to(directory))): file for file in files}
 
 
 def page_name(path: str) -> str:
     """Return the name of a page: ``docs/FILE_SYSTEMS.md`` is ``file-systems``."""
-    return Path(path).stem.lower().replace("_", "-")
+    name = path.removeprefix("docs/").removesuffix(".md").removesuffix("/README")
+    return name.lower().replace("_", "-")
 
 
 def find_section(text: str, wanted: str) -> str:

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("state", "handlers", "streaming", "daemon")
-GUIDES: Final = [ROOT / "docs/OPERATIONS.md", ROOT / "docs/ERRORS.md"]
-PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES: Final = [
+    *(ROOT / "docs/runbooks").glob("*.md"),
+    ROOT / "docs/guides/policies.md",
+    ROOT / "docs/ERRORS.md",
+]
+PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAME: Final = "NAME"
 """Stands for a part of a message that is known at run time, and for a name of the user's choice in the path
 of a setting."""

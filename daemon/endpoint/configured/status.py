@@ -101,7 +101,7 @@ class EndpointSection(StatusSection[tuple[EndpointStatus, ...]]):
                     f"serve:{one.name} {table.table}",
                     f"{table.call} differed from the metastore's answer at event {table.event_id}; its "
                     "calls are forwarded",
-                    "docs/OPERATIONS.md#an-answer-from-the-index-differs",
+                    "docs/runbooks/endpoint.md#an-answer-from-the-index-differs",
                     f"tideline partitions load {shlex.quote(table.table)} --source {one.name}",
                     table.found_s,
                 )

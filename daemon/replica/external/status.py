@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from daemon.status.actions import PAGE
+from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
@@ -181,7 +181,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
                 "failing-copy",
                 f"replication:{status.policy}",
                 f"{status.failing} directories of external tables cannot be copied; {name}: {first.reason}",
-                f"{PAGE}#files-of-external-tables-cannot-be-copied",
+                f"{REPLICA}#files-of-external-tables-cannot-be-copied",
                 f"tideline external {status.policy}",
                 None if status.ended_s is None else int(status.ended_s),
             )

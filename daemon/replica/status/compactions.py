@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.status.actions import PAGE
+from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
@@ -147,7 +147,7 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
                 "failed-compaction",
                 f"replication:{status.policy}",
                 f"failed compactions on the target: {status.failed}; {what}: {first.message or first.state}",
-                f"{PAGE}#the-target-has-many-small-files",
+                f"{REPLICA}#the-target-has-many-small-files",
                 f"tideline compact {status.policy} {shlex.quote(name)}",
                 min((row.since_s for row in failed if row.since_s is not None), default=None),
             )

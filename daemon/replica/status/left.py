@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.status.actions import PAGE
+from daemon.status.actions import POLICIES
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import count_text, duration_text, table_text
 
@@ -89,7 +89,7 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
                 "left-table",
                 f"replication:{status.policy}",
                 f"{count_text(status.count, 'table')} left the policy and still exist on the target",
-                f"{PAGE}#the-patterns-of-a-policy-change",
+                f"{POLICIES}#the-patterns-of-a-policy-change",
                 status.command,
                 min(times, default=None),
             )

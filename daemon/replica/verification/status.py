@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from daemon.status.action_calls import call_policy
-from daemon.status.actions import PAGE
+from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import count_text, duration_text, number_text, table_text
@@ -108,7 +108,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
                 "differing-table",
                 f"replication:{row.policy} {table.table}",
                 f"{count_text(table.differences, 'difference')} as of event {table.event_id}: {table.first}",
-                f"{PAGE}#a-table-differs-from-its-source",
+                f"{REPLICA}#a-table-differs-from-its-source",
                 _repair_command(row, table),
                 table.time_s,
                 call_policy(row.policy, "load", "Load again", tables=[table.table]),

@@ -111,7 +111,7 @@ def require_not_promoted(store: Reader, policy: Policy) -> None:
             "the policy was promoted: its target database belongs to its writers now",
             key=f"policies.{policy.name}",
             hint="Remove the policy from the configuration. For the way back, see 'Failover' in "
-            "docs/OPERATIONS.md.",
+            "docs/guides/failover.md.",
         )
 
 

@@ -153,7 +153,7 @@ class TargetClaim:
                 value=policy.external_base,
                 expected=stored.decode() or None,
                 hint="Restore the setting. To move the tables, see "
-                "docs/OPERATIONS.md#bootstrapping-a-policy-again.",
+                "docs/guides/policies.md#bootstrapping-a-policy-again.",
             )
 
     def _examine(

@@ -60,7 +60,7 @@ def mounted(point: Path, backing: Path, size_mb: int = 64) -> Iterator[MountedDi
         directory.mkdir(parents=True)
     try:
         _mount("-t", "tmpfs", "-o", f"size={size_mb}m", "tideline-test", str(backing))
-        _set_immutable(point, "+i")  # as docs/OPERATIONS.md advises
+        _set_immutable(point, "+i")  # as docs/guides/external-tables.md advises
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no file system can be mounted here: {error}")
     made = MountedDirectory(point, backing)
