@@ -16,8 +16,7 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import ComponentFailed
-from dev.stack.hive.settings import Database
-from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
+from dev.stack.hive.postgres import open_postgres
 
 
 if TYPE_CHECKING:
@@ -46,22 +45,17 @@ def open_stack(*, engines: bool = False, postgres: bool = False) -> Iterator[End
         say("starting Kafka and two Hive 4 metastores")
         preflight.check_all(Path(directory))
         cli.fetch_all()
-        databases = (start_postgres(servers), start_postgres(servers)) if postgres else (None, None)
+        databases = (
+            (servers.enter_context(open_postgres()), servers.enter_context(open_postgres()))
+            if postgres
+            else (None, None)
+        )
         stack = Stack(Path(directory), databases=databases)
         try:
             stack.start(engines=engines)
             yield stack.endpoints()
         finally:
             stack.stop()
-
-
-def start_postgres(servers: ExitStack) -> Database:
-    """Start a PostgreSQL that ends with ``servers``, in a directory that its user can reach."""
-    directory = servers.enter_context(
-        tempfile.TemporaryDirectory(prefix="tideline-bench-", ignore_cleanup_errors=True)
-    )
-    server = servers.enter_context(PostgreSQL(Path(directory)))
-    return Database.postgres(f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}", USER, PASSWORD)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from dev.fixtures.notifications import notification, write_events
 from handlers.structs.notifications import NotificationEvent
+from handlers.structs.transactions import GetOpenTxnsInfoResponse
 from state.errors import NotFound
 
 
@@ -61,6 +62,10 @@ class RecordedLog:
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
         return len(self._events)
+
+    def open_txns_info(self) -> GetOpenTxnsInfoResponse:
+        """Return that no transaction is open."""
+        return GetOpenTxnsInfoResponse(txn_high_water_mark=0, open_txns=[])
 
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         """Return at most ``limit`` events with ids above ``after``."""

@@ -103,6 +103,8 @@ class RelayLoop:
         failpoint("relay.topic-ensured")
         # 2.
         self._outbox.observed_from = self._stored.load_look_back()
+        if (unlogged := self._outbox.unlogged) is not None:
+            unlogged.found_by_scan |= self._stored.load_scanned()
         start = self._find_start()
         failpoint("relay.resumed")
         # 3.

@@ -31,6 +31,8 @@ from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from daemon.config.settings.clusters import StartAt
     from daemon.kafka.offset_search import LocatedRecord, Records
     from daemon.sources.outbox import Outbox
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _KEY: Final = b"relay/"
 _LOOK_BACK: Final = b"/look-back"
+_SCANNED: Final = b"/scanned"
 _SAME: Final = ("eventTime", "dbName", "tableName")
 """Fields compared of a complete event, which an older version may have written."""
 
@@ -69,8 +72,15 @@ class StoredPosition:
         value = self._store.get(self._key + _LOOK_BACK)
         return int(value) if value is not None and value.isdigit() else None
 
-    def save(self, position: Position, look_back: int | None = None) -> None:
-        """Store the last whole event of ``position``.
+    def load_scanned(self) -> set[str]:
+        """Return the tables that a scan has found programs to write into without events."""
+        value = self._store.get(self._key + _SCANNED)
+        return set(value.decode().split("\n")) if value else set()
+
+    def save(
+        self, position: Position, look_back: int | None = None, scanned: Collection[str] = frozenset()
+    ) -> None:
+        """Store the last whole event of ``position``, and the tables to scan.
 
         Raises FilesUnavailable while the state file cannot be used.
         """
@@ -79,6 +89,8 @@ class StoredPosition:
             transaction.put(self._key, str(position.applied_event_id).encode())
             if look_back is not None:
                 transaction.put(self._key + _LOOK_BACK, str(look_back).encode())
+            if scanned:
+                transaction.put(self._key + _SCANNED, "\n".join(sorted(scanned)).encode())
         failpoint("relay.stored")
 
     def close(self) -> None:

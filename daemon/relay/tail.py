@@ -233,7 +233,12 @@ class Tail:
             self._looks_back.popleft()
         if position.applied_event_id != self._saved:
             try:
-                self._stored.save(position, self._looks_back[0][1] if self._looks_back else self._look_back)
+                unlogged = self._outbox.unlogged
+                self._stored.save(
+                    position,
+                    self._looks_back[0][1] if self._looks_back else self._look_back,
+                    unlogged.found_by_scan if unlogged is not None else (),
+                )
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
                 # The topic itself holds the position; this copy is needed only if the topic becomes empty.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import NotificationEvent
+    from handlers.structs.transactions import GetOpenTxnsInfoResponse
 
 
 R = TypeVar("R")
@@ -38,6 +39,9 @@ class NotificationLog(SameTableSource, Protocol):
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         """Return whether the event concerns the database (and one of the tables)."""
+
+    def open_txns_info(self) -> GetOpenTxnsInfoResponse:
+        """Return the transactions that are open, and those that are aborted and not yet forgotten."""
 
     def database_names(self) -> list[str]:
         """Return the names of all databases."""

@@ -88,6 +88,8 @@ class UnloggedPartitions:
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[WriteListing] | None = None
         self._paused_until_s = 0.0
+        self.found_by_scan: set[str] = set()
+        """Tables that ``ListedWrites`` scans at each commit, although they are not in ``scan_tables``."""
         self.event_id: int | None = None
         """The last event that was observed; None before the first."""
         self.listed = 0
@@ -119,7 +121,7 @@ class UnloggedPartitions:
 
     def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:
         """Return what finds all write events, in place of some, because the source does not report them."""
-        return ListedWrites(
+        listed = ListedWrites(
             self._databases,
             self._file_systems,
             self._allowed,
@@ -127,6 +129,8 @@ class UnloggedPartitions:
             scan_tables=self._scan_tables,
             beat=beat,
         )
+        listed.found_by_scan = self.found_by_scan  # outlives a restart of the loop
+        return listed
 
     def observe(self, event: NotificationEvent) -> None:
         """Record what the event says about open transactions; for a commit, call ``complete`` as well."""

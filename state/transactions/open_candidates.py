@@ -87,6 +87,11 @@ class OpenCandidates:
         return self._count
 
     @property
+    def txn_ids(self) -> frozenset[int]:
+        """The transactions that have write ids and have not ended."""
+        return frozenset(self._txns)
+
+    @property
     def first_event_id(self) -> int | None:
         """The first allocation of all open transactions;
         reading the log from there on gives the same record again.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import structlog
 
 from daemon.sources.listing.candidate_events import observe
+from daemon.sources.listing.ended_transactions import EndedTransactions
 from daemon.sources.listing.one_write import (
     ListingTools,
     PreparedWrite,
@@ -98,6 +99,7 @@ class ListedWrites:
         self._clock = clock
         self._candidates = OpenCandidates()
         self._pool = LogConnections(connect, THREADS, "relay-listing")
+        self._ended = EndedTransactions(self._pool, clock)
         self._troubles: dict[tuple[str, int], tuple[float, int]] = {}
         """When a write could not be listed for the first time, and how often since."""
         self.event_id: int | None = None
@@ -131,6 +133,7 @@ class ListedWrites:
         """Record what the event says about open transactions."""
         observe(event, self._candidates, self._databases)
         self.event_id = event.eventId
+        self._ended.forget(self._candidates, event.eventId)
 
     def pass_over(self, event: NotificationEvent) -> None:
         """Record what the event says about open transactions; forget the one that it commits, unlisted."""

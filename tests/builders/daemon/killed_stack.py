@@ -18,10 +18,10 @@ from tests.builders.daemon.running_daemon import RunningDaemon, configured
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from dev.stack.hive.settings import ClusterSettings
+    from dev.stack.hive.settings import ClusterSettings, Database
 
 
 VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")
@@ -40,12 +40,15 @@ def as_uri(place: str) -> str:
 
 @contextmanager
 def killable_stack(
-    directory: Path, source: ClusterSettings | None = None, target: ClusterSettings | None = None
+    directory: Path,
+    source: ClusterSettings | None = None,
+    target: ClusterSettings | None = None,
+    source_database: Database | None = None,
 ) -> Iterator[Stack]:
     """Run a stack with SQL engines during the block."""
     preflight.check_all(directory)
     cli.fetch_all()
-    stack = Stack(directory, source, target)
+    stack = Stack(directory, source, target, databases=(source_database, None))
     stack.start(engines=True)
     try:
         yield stack
@@ -62,6 +65,8 @@ class KilledReplica:
     db: str
     daemon: RunningDaemon
     kills: dict[str, int] = field(default_factory=dict)
+    relay: RunningDaemon | None = None
+    """The process of the relay, unless the daemon relays."""
 
     @staticmethod
     def of(
@@ -79,12 +84,35 @@ class KilledReplica:
         )
         return KilledReplica(stack, db, daemon)
 
+    @staticmethod
+    def with_relay(stack: Stack, db: str, directory: Path, **relay: Any) -> KilledReplica:
+        """Configure a daemon and the relay as separate processes; ``relay`` are settings of the latter."""
+        processes = {}
+        for verb, enabled in (("relay", True), ("run", False)):
+            own = directory / verb
+            own.mkdir()
+            processes[verb] = configured(
+                own,
+                stack.endpoints(),
+                topic=db,
+                database=db,
+                relay={"enabled": enabled, **relay},
+                policy={"bootstrap": "auto"},
+            )
+            processes[verb].verb = verb
+        return KilledReplica(stack, db, processes["run"], relay=processes["relay"])
+
+    @property
+    def victims(self) -> Sequence[str]:
+        """The components that can be killed."""
+        return VICTIMS if self.relay is None else (*VICTIMS, "relay")
+
     @property
     def target_db(self) -> str:
         return f"{self.db}_r"
 
     def kill(self, victim: str) -> None:
-        """Kill one of ``VICTIMS``."""
+        """Kill one of ``victims``."""
         self.kills[victim] = self.kills.get(victim, 0) + 1
         self._find(victim).kill()
 
@@ -95,6 +123,7 @@ class KilledReplica:
     def _find(self, victim: str) -> Any:
         return {
             "daemon": self.daemon,
+            "relay": self.relay,
             "source metastore": self.stack.source.metastore,
             "target metastore": self.stack.target.metastore,
             "broker": self.stack.kafka,

@@ -49,6 +49,8 @@ class RunningDaemon:
     process: subprocess.Popen[str] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     """Variables of the daemon in addition to those of the test."""
+    verb: str = "run"
+    """The command that it runs: ``run``, or ``relay``."""
 
     @property
     def config(self) -> Path:
@@ -69,7 +71,7 @@ class RunningDaemon:
     def start(self) -> None:
         with (self.directory / "daemon.log").open("a") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", "-c", str(self.config)],
+                [*COMMAND, self.verb, "-c", str(self.config)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 text=True,

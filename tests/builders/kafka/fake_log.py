@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import LimitExceeded, NotFound
 
 
@@ -66,6 +67,7 @@ class ListedLog:
         self.tables: dict[tuple[str, str], Table] = {}
         self.partitions: dict[str, Partition] = {}
         self.current: int | None = None
+        self.open_txn_ids: set[int] = set()
         self.asked_for_writes: list[int] = []
         self.reads = 0
         self.connections = 0
@@ -95,6 +97,16 @@ class ListedLog:
     def current_event_id(self) -> int:
         self._fail("current_event_id")
         return max(self.current or 0, *self.events, 0)
+
+    def open_txns_info(self) -> GetOpenTxnsInfoResponse:
+        self._fail("open_txns_info")
+        opened = [
+            TxnInfo(id=txn_id, state=TxnState.OPEN, user="u", hostname="h")
+            for txn_id in sorted(self.open_txn_ids)
+        ]
+        return GetOpenTxnsInfoResponse(
+            txn_high_water_mark=max(self.open_txn_ids, default=0), open_txns=opened
+        )
 
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         self._fail("next_events")

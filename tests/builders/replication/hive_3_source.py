@@ -21,7 +21,7 @@ from tests.builders.replication.small_workload import create_source
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from dev.stack.cluster import HiveCluster
@@ -136,14 +136,29 @@ class Hive3Source:
     def assert_equal_now(self, replica: Replica, target_sql: Session, *tables: str) -> None:
         """Compare as ``assert_equal``, and leave the replica open."""
         assert replica.quarantined() == {}
-        for table in tables:
-            ours, theirs = f"{self.db}.{table}", f"{replica.policy.target_db}.{table}"
-            insert_only = is_insert_only(self.metastore.get_table(self.db, table))
-            read = read_rows if insert_only else read_row_ids
-            assert read(target_sql, theirs) == read(self.sql, ours), table
-            (source,) = self.metastore.valid_write_ids([ours])
-            (target,) = replica.target.valid_write_ids([theirs])
-            assert target.high_water_mark == source.high_water_mark, table
+        ours = Side(self.metastore, self.sql, self.db)
+        assert_equal_tables(ours, Side(replica.target, target_sql, replica.policy.target_db), tables)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A database of the source or the target, and its connections."""
+
+    metastore: Metastore
+    sql: Session
+    db: str
+
+
+def assert_equal_tables(source: Side, target: Side, tables: Iterable[str]) -> None:
+    """Compare rows, row ids and highest write ids."""
+    for table in tables:
+        ours, theirs = f"{source.db}.{table}", f"{target.db}.{table}"
+        insert_only = is_insert_only(source.metastore.get_table(source.db, table))
+        read = read_rows if insert_only else read_row_ids
+        assert read(target.sql, theirs) == read(source.sql, ours), table
+        (at_source,) = source.metastore.valid_write_ids([ours])
+        (at_target,) = target.metastore.valid_write_ids([theirs])
+        assert at_target.high_water_mark == at_source.high_water_mark, table
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.client import Metastore
 from handlers.structs.transactions import TxnState
-from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, as_uri, wait_until
+from tests.builders.daemon.killed_stack import KilledReplica, as_uri, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.random_statements import KINDS, RandomStatements
 from tests.builders.replication.random_tables import KINDS as TABLES
@@ -25,6 +25,7 @@ from tests.builders.replication.small_workload import create_source
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dev.stack.cluster import Stack
@@ -70,12 +71,8 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
 
 
 def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tuple[str, str]]:
-    """Write at random, and kill one or two components at a time;
-    return the outcomes of each kind of statement.
-
-    While the source's metastore is down, statements fail, so that it never stays away for long.
-    """
-    random, stop, tables = Random(seed), threading.Event(), Tables()  # noqa: S311 - a test
+    """Write every kind of statement at random, and kill components as ``run_and_kill`` does."""
+    stop, tables = threading.Event(), Tables()
     outside = f"{as_uri(replica.stack.endpoints().source.external)}/{replica.db}-outside"
     elsewhere = _elsewhere(replica.db)
     writers = [
@@ -89,12 +86,23 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
         )
         for number in range(WRITERS)
     ]
-    with ThreadPoolExecutor(WRITERS) as pool:
+    return run_and_kill(replica, writers, stop, Random(seed), kills)  # noqa: S311 - a test
+
+
+def run_and_kill(
+    replica: KilledReplica, writers: Sequence[RandomWriter], stop: threading.Event, random: Random, kills: int
+) -> Counter[tuple[str, str]]:
+    """Run the writers, and kill one or two components at a time;
+    return the outcomes of each kind of statement.
+
+    While the source's metastore is down, statements fail, so that it never stays away for long.
+    """
+    with ThreadPoolExecutor(len(writers)) as pool:
         running = [pool.submit(writer.run) for writer in writers]
         try:
             for _ in range(kills):
                 _await_statements(writers, random.randint(*STATEMENTS_BETWEEN))
-                victims = random.sample(VICTIMS, random.choice((1, 1, 2)))
+                victims = random.sample(replica.victims, random.choice((1, 1, 2)))
                 log.info(
                     "killing %s after %d statements", victims, sum(writer.attempts for writer in writers)
                 )
@@ -116,7 +124,7 @@ def _elsewhere(db: str) -> str:
     return f"{db}_elsewhere"
 
 
-def _await_statements(writers: list[RandomWriter], count: int) -> None:
+def _await_statements(writers: Sequence[RandomWriter], count: int) -> None:
     wanted = sum(writer.attempts for writer in writers) + count
     wait_until(lambda: sum(writer.attempts for writer in writers) >= wanted, 600)
 

@@ -1,12 +1,12 @@
-"""Writers of a random history on a real SQL engine (``random_statements``). A failed statement is part of the
-history and is not repeated."""
+"""Writers of a random history on a real SQL engine. They run ``random_statements`` or
+``hive_3_statements``. A failed statement is part of the history and is not repeated."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dev.stack.errors import SqlFailed, StackError
 from tests.builders.replication.small_workload import roll_back
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.random_statements import RandomStatements
+    from tests.builders.replication.random_tables import Statement
 
 
 log = logging.getLogger(__name__)
@@ -28,11 +28,18 @@ the failed statement: it continues to send heartbeats for them, and all writers 
 end."""
 
 
+class Statements(Protocol):
+    """The source of a writer's statements."""
+
+    def choose(self) -> tuple[str, Statement]:
+        """Return a kind and a statement of it."""
+
+
 @dataclass
 class RandomWriter:
     """One session that writes until it is stopped; ``counts`` has the outcomes of each kind of statement."""
 
-    statements: RandomStatements
+    statements: Statements
     connect: Callable[[], Session]
     stopping: threading.Event
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -22,7 +22,8 @@ from handlers.structs.transactions import CompactionType
 from state.errors import TidelineError
 from state.store.memory import MemoryStore
 from tests.builders.components.hive_3 import compact, read_rows
-from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_statements import ABORTED, STATEMENTS, TABLES, fill
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
 
@@ -41,37 +42,6 @@ pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 ROUNDS: Final = int(os.environ.get("TIDELINE_HIVE_3_ROUNDS", "12"))
 SEEDS: Final = [int(seed) for seed in os.environ.get("TIDELINE_HIVE_3_SEEDS", "1").split(",")]
 WRITERS: Final = 3
-TABLES: Final = {
-    "t": f"(k int, v string) {ACID}",
-    "p": f"(k int, v string) partitioned by (dt string) {ACID}",
-    "b": f"(k int, v string) clustered by (k) into 2 buckets {ACID}",
-    "lines": f"(k int, v string) {INSERT_ONLY}",
-    "parts": f"(k int, v string) partitioned by (dt string) {INSERT_ONLY}",
-}
-STATEMENTS: Final = (
-    "insert into {db}.t values ({n}, 'a'), ({m}, 'b')",
-    "insert into {db}.b values ({n}, 'a'), ({m}, 'b')",
-    "insert into {db}.lines values ({n}, 'a')",
-    "insert into {db}.p partition (dt = 'd{d}') values ({n}, 'a')",
-    "insert into {db}.parts partition (dt = 'd{d}') values ({n}, 'a')",
-    "insert into {db}.p partition (dt) select k, v, concat('d', k % 4) from {db}.t",
-    "insert into {db}.parts partition (dt) select k, v, concat('d', k % 4) from {db}.b",
-    "update {db}.t set v = 'u{n}' where k % 3 = {d} % 3",
-    "delete from {db}.b where k = {n}",
-    "update {db}.p set v = 'u{n}' where k % 2 = 0",
-    "delete from {db}.p where dt = 'd{d}' and k = {n}",
-    "insert overwrite table {db}.lines select k, v from {db}.t",
-    "insert overwrite table {db}.p partition (dt = 'd{d}') select k, v from {db}.t",
-    "merge into {db}.t x using {db}.b y on x.k = y.k when matched then update set v = 'm'",
-    "from {db}.t insert into {db}.b select k, v insert into {db}.p partition (dt = 'd{d}') select k, v",
-    "truncate table {db}.p partition (dt = 'd{d}')",
-    "alter table {db}.p drop partition (dt = 'd{d}')",
-)
-ABORTED: Final = (
-    "insert into {db}.t values (666, 'never')",
-    "insert into {db}.p partition (dt = 'd{d}') values (666, 'never')",
-    "insert into {db}.lines values (666, 'never')",
-)
 
 
 @pytest.fixture
@@ -114,9 +84,10 @@ class History:
         if chance < 0.15:
             self._compact()
         elif chance < 0.25:
-            roll_back(self.old.sql, self._fill(self.random.choice(ABORTED)))
+            roll_back(self.old.sql, fill(self.random.choice(ABORTED), self.old.db, self.random))
         else:
-            chosen = [self._fill(self.random.choice(STATEMENTS)) for _ in range(self.random.randint(1, 3))]
+            count = self.random.randint(1, WRITERS)
+            chosen = [fill(self.random.choice(STATEMENTS), self.old.db, self.random) for _ in range(count)]
             with ThreadPoolExecutor(WRITERS) as pool:
                 list(pool.map(self._run, self.sessions, chosen))
 
@@ -124,10 +95,6 @@ class History:
     def _run(session: Session, statement: str) -> None:
         with suppress(SqlFailed):  # conflicts of two updates, and partitions that do not exist
             session.run(statement)
-
-    def _fill(self, statement: str) -> str:
-        numbers = {name: self.random.randint(1, 30) for name in ("n", "m")}
-        return statement.format(db=self.old.db, d=self.random.randint(0, 3), **numbers)
 
     def _compact(self) -> None:
         kind = self.random.choice([CompactionType.MAJOR, CompactionType.MINOR])

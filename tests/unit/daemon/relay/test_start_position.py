@@ -223,6 +223,17 @@ def test_a_partly_written_event_of_another_transaction_is_refused() -> None:
         start_of(topic, log)
 
 
+def test_tables_to_scan_are_remembered() -> None:
+    kept = stored(5)
+    kept.save(Position(6), scanned={"sales.s", "sales.a"})
+    kept.save(Position(7))
+    assert kept.load_scanned() == {"sales.a", "sales.s"}
+
+
+def test_without_tables_to_scan_none_are_remembered() -> None:
+    assert stored(5).load_scanned() == set()
+
+
 def test_a_stored_position_that_is_not_a_number_is_corrupt() -> None:
     store = MemoryStore()
     with store.transaction() as transaction:

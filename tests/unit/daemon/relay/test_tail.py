@@ -19,7 +19,7 @@ from tests.builders.kafka.fake_topics import outbox, relay_settings
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from daemon.relay.publisher import Publisher
     from daemon.sources.outgoing_events import OutgoingEvent
@@ -31,7 +31,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.tries = 0
 
-    def save(self, _position: Position, _look_back: int) -> None:
+    def save(self, _position: Position, _look_back: int, _scanned: Collection[str]) -> None:
         """Fail."""
         self.tries += 1
         raise FilesUnavailable("the disk of the state file is full")

@@ -163,6 +163,27 @@ def test_a_table_with_writes_that_no_event_names_is_scanned_from_then_on(source:
     assert [(each.partition_name, each.write_id) for each in writes] == [("dt=a", 1), ("dt=b", 2)]
 
 
+def test_a_table_that_a_scan_has_found_is_scanned_after_a_restart_of_the_loop(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "a")
+    source.commit(stream(source, 1, "a"))
+    box = source.outbox()
+    source.relay(box)
+    before = source.log.current_event_id()
+    source.add_partition("s", "b")
+    txn = stream(source, 2, "b")
+    source.alter_partition("s", "a")
+    source.commit(txn)
+    assert set(writes_of(source.relay(box, after=before))) == {"dt=b"}
+
+
+def stream(source: ListedSource, write_id: int, day: str) -> int:
+    """Write a file that no event names, and return the transaction."""
+    txn = source.begin(("s", write_id))
+    source.lay(f"s/dt={day}", delta(write_id))
+    return txn
+
+
 def test_tables_of_the_setting_are_scanned_although_events_name_partitions(source: ListedSource) -> None:
     source.create("s", keys=True)
     for day in ("a", "b"):

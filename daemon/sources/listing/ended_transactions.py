@@ -1,0 +1,88 @@
+"""Finds transactions that have ended without an event, so that the relay forgets them.
+
+Hive 3.1 logs no ABORT_TXN for a transaction that times out (reference: hive-3.1-source.md §4). The relay
+would keep what it knows about it permanently, and would observe the log from its allocation on after each
+restart.
+
+A transaction that is not open may have committed after the last event that the relay has read. So the
+metastore returns first the open transactions and then its newest event: a transaction that was known before,
+is not open, and is still known when that event has been observed, has ended without one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from handlers.structs.transactions import TxnState
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from daemon.sources.log_connections import LogConnections, NotificationLog
+    from state.transactions.open_candidates import OpenCandidates
+
+
+log = structlog.get_logger(__name__)
+
+ASK_S: Final = 600.0
+
+
+@dataclass
+class EndedTransactions:
+    """Asks the metastore from time to time, without waiting for its answer. Used by one thread."""
+
+    pool: LogConnections
+    clock: Callable[[], float] = time.monotonic
+    ask_s: float = ASK_S
+    _known: frozenset[int] = frozenset()
+    """Transactions that were known when the metastore was asked."""
+    _answer: Future[tuple[frozenset[int], int]] | None = None
+    _asked_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked_s = self.clock()
+
+    def forget(self, candidates: OpenCandidates, event_id: int) -> None:
+        """Forget the transactions that ended without an event; everything up to ``event_id`` is observed."""
+        if self._answer is None:
+            self._ask(candidates)
+        elif self._answer.done():
+            self._use(self._answer, candidates, event_id)
+
+    def _ask(self, candidates: OpenCandidates) -> None:
+        now_s = self.clock()
+        if now_s - self._asked_s < self.ask_s:
+            return
+        self._asked_s, self._known = now_s, candidates.txn_ids
+        if self._known:
+            self._answer = self.pool.submit(_read_open)
+
+    def _use(
+        self, answer: Future[tuple[frozenset[int], int]], candidates: OpenCandidates, event_id: int
+    ) -> None:
+        try:
+            still_open, newest = answer.result()
+        except TidelineError:  # it is asked again later
+            self._answer = None
+            return
+        if event_id < newest:
+            return
+        self._answer = None
+        if ended := sorted((self._known & candidates.txn_ids) - still_open):
+            log.info("transactions have ended without an event, such as a time-out", txn_ids=ended[:10])
+        for txn_id in ended:
+            candidates.end(txn_id)
+
+
+def _read_open(connection: NotificationLog) -> tuple[frozenset[int], int]:
+    """Return the open transactions, and the newest event after them; the order matters."""
+    known = connection.open_txns_info().open_txns
+    still_open = frozenset(each.id for each in known if each.state == TxnState.OPEN)
+    return still_open, connection.current_event_id()

@@ -1,0 +1,25 @@
+"""A PostgreSQL server as the database of one metastore, for the duration of a block."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dev.stack.hive.settings import Database
+from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def open_postgres() -> Iterator[Database]:
+    """Start the server in a directory that its user can reach; it does not run as root."""
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-postgres-", ignore_cleanup_errors=True) as directory,
+        PostgreSQL(Path(directory)) as server,
+    ):
+        yield Database.postgres(f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}", USER, PASSWORD)

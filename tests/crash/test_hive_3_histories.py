@@ -1,0 +1,49 @@
+"""Three writers change tables of a Hive 3.1 source at random, with compactions, while the daemon, the relay,
+both metastores and the broker are killed; the replica ends equal.
+
+The source uses PostgreSQL: on Derby, Hive 3.1 gives one event id to two events of concurrent transactions.
+
+``make hive-3-histories`` runs it: TIDELINE_HIVE_3_SEEDS and TIDELINE_HIVE_3_KILLS set its length.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from dev.stack.hive.postgres import open_postgres
+from tests.builders.components.availability import start_or_skip
+from tests.builders.daemon.killed_stack import killable_stack
+from tests.builders.replication.hive_3_history import check_hive_3_history, hive_3
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.cluster import Stack
+
+
+pytestmark = [pytest.mark.crash, pytest.mark.old_hive]
+
+SEEDS: Final = [int(seed) for seed in os.environ.get("TIDELINE_HIVE_3_SEEDS", "1").split(",")]
+
+
+@pytest.fixture
+def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with ExitStack() as servers:
+        with start_or_skip("PostgreSQL"):
+            database = servers.enter_context(open_postgres())
+        directory = tmp_path_factory.mktemp("histories")
+        stack = servers.enter_context(killable_stack(directory, hive_3(), source_database=database))
+        yield stack
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_replica_of_a_hive_3_equals_its_source_whatever_was_killed(
+    seed: int, own_stack: Stack, tmp_path: Path
+) -> None:
+    check_hive_3_history(own_stack, seed, tmp_path)
