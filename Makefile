@@ -89,8 +89,15 @@ crash: stack ## Run crash tests: processes are killed at every persistence point
 	$(PYTEST) tests/crash
 
 .PHONY: hive-3-histories
-hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions and kills (SEEDS=1,2,3 ROUNDS=100; two more JVMs)
-	TIDELINE_HIVE_3_SEEDS=$(or $(SEEDS),1,2,3) TIDELINE_HIVE_3_ROUNDS=$(or $(ROUNDS),100) $(PYTEST) tests/integration/replication/test_hive_3_histories.py
+hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions, and kill every process (SEEDS=1,2,3 ROUNDS=100 KILLS=12; needs PostgreSQL)
+	TIDELINE_HIVE_3_SEEDS=$(or $(SEEDS),1,2,3) TIDELINE_HIVE_3_ROUNDS=$(or $(ROUNDS),100) TIDELINE_HIVE_3_KILLS=$(or $(KILLS),12) $(PYTEST) tests/integration/replication/test_hive_3_histories.py tests/crash/test_hive_3_histories.py
+
+HIVE_3_TESTS := $(addprefix tests/integration/replication/test_hive_3_,workload.py histories.py)
+
+.PHONY: hive-3-elsewhere
+hive-3-elsewhere: stack ## Replicate a Hive 3.1 source whose metastore uses PostgreSQL, and one whose warehouse is on HDFS (four more JVMs)
+	TIDELINE_HIVE_3_ON=postgres $(PYTEST) $(HIVE_3_TESTS)
+	TIDELINE_HIVE_3_ON=hdfs $(PYTEST) $(HIVE_3_TESTS)
 
 .PHONY: fuzz
 fuzz: venv ## Fuzz partition filters and keys for ten minutes, guided by coverage (FUZZ_S=seconds)

@@ -68,9 +68,9 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the event from which on open transactions must be observed; None if it was not stored."""
+        """Return the event from which on open transactions must be observed; None if it is not known."""
         value = self._store.get(self._key + _LOOK_BACK)
-        return int(value) if value is not None and value.isdigit() else None
+        return (int(value) or None) if value is not None and value.isdigit() else None
 
     def load_scanned(self) -> set[str]:
         """Return the tables that a scan has found programs to write into without events."""

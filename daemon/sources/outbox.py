@@ -149,10 +149,12 @@ class Outbox:
 
     def look_back(self, event_id: int) -> int:
         """Return the event from which on a restart after ``event_id``,
-        the last one read, observes the log.
+        the last one read, observes the log; 0 if allocations of open transactions may have been missed.
         """
         if self.unlogged is None:
             return event_id + 1
+        if not self.unlogged.knows_all:
+            return 0
         if self.unlogged.event_id != event_id:
             return self._start_of_observation(event_id)
         first = self.unlogged.first_event_id

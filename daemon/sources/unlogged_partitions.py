@@ -103,6 +103,11 @@ class UnloggedPartitions:
         return ()
 
     @property
+    def knows_all(self) -> bool:
+        """True: commits say in which tables they wrote."""
+        return True
+
+    @property
     def first_event_id(self) -> int | None:
         """The event from which on a restart observes the log; None if no transaction is open."""
         return self._touched.first_event_id

@@ -99,6 +99,11 @@ class OpenCandidates:
         return next((write.event_id for writes in self._txns.values() for write in writes.values()), None)
 
     @property
+    def knows_all(self) -> bool:
+        """Whether no open transaction has allocations that may have been missed."""
+        return self._known_from == 0
+
+    @property
     def waits_for_opening(self) -> bool:
         """Whether no transaction is known yet that was opened after the first event."""
         return self._known_from is None
@@ -107,6 +112,11 @@ class OpenCandidates:
         """Record that a transaction was opened; later ones have higher ids."""
         if self._known_from is None:
             self._known_from = txn_id
+
+    def learn_open(self, oldest: int | None) -> None:
+        """Record the oldest open transaction, None if there is none: earlier ones need not be known."""
+        if self._known_from is not None and (oldest is None or oldest >= self._known_from):
+            self._known_from = 0
 
     def allocate(self, txn_id: int, table: str, write_id: int, *, event_id: int, time_s: int) -> None:
         """Record that a write id of ``table`` belongs to the transaction."""

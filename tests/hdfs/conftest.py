@@ -12,6 +12,7 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.servers.hdfs import Hdfs
+from tests.builders.components import hdfs_files
 from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.replica import Replica, build_replica
 from tests.integration.conftest import database, topic
@@ -49,18 +50,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 
 def on_hdfs(uri: str, cluster: str) -> ClusterSettings:
     """Return the settings of a cluster with all its directories on HDFS."""
-    root = f"{uri}/{cluster}"
-    return ClusterSettings(
-        extra={
-            "fs.defaultFS": uri,
-            "hive.metastore.warehouse.dir": f"{root}/warehouse",
-            "hive.metastore.warehouse.external.dir": f"{root}/external",
-            "hive.repl.cmrootdir": f"{root}/cmroot",
-            "hive.exec.scratchdir": f"{root}/scratch",
-            "hive.user.install.directory": f"{root}/user",
-            "dfs.replication": "1",
-        }
-    )
+    return ClusterSettings(extra=hdfs_files.on_hdfs(uri, cluster))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ restart.
 A transaction that is not open may have committed after the last event that the relay has read. So the
 metastore returns first the open transactions and then its newest event: a transaction that was known before,
 is not open, and is still known when that event has been observed, has ended without one.
+
+The answer also shows when no transaction of before the relay is open any more, so that none is unknown.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class EndedTransactions:
         if now_s - self._asked_s < self.ask_s:
             return
         self._asked_s, self._known = now_s, candidates.txn_ids
-        if self._known:
+        if self._known or not candidates.knows_all:
             self._answer = self.pool.submit(_read_open)
 
     def _use(
@@ -79,6 +81,7 @@ class EndedTransactions:
             log.info("transactions have ended without an event, such as a time-out", txn_ids=ended[:10])
         for txn_id in ended:
             candidates.end(txn_id)
+        candidates.learn_open(min(still_open, default=None))
 
 
 def _read_open(connection: NotificationLog) -> tuple[frozenset[int], int]:

@@ -117,6 +117,11 @@ class ListedWrites:
         return tuple(sorted(table for table in self.found_by_scan if table not in self._scan_tables))
 
     @property
+    def knows_all(self) -> bool:
+        """Whether no transaction is open whose allocations may have been missed."""
+        return self._candidates.knows_all
+
+    @property
     def first_event_id(self) -> int | None:
         """The event from which on a restart observes the log; None if no transaction is open."""
         return self._candidates.first_event_id

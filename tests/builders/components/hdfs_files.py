@@ -57,3 +57,17 @@ def composite_crc_of(hdfs: Hdfs, uri: str) -> str:
 def record(hdfs: Hdfs, uri: str, cm_root: str) -> SourceFile:
     """Return the entry of a file in an event of the source."""
     return SourceFile(uri, checksum_of(hdfs, uri), cm_root)
+
+
+def on_hdfs(uri: str, cluster: str) -> dict[str, str]:
+    """Return the settings of a Hive cluster with all its directories on HDFS."""
+    root = f"{uri}/{cluster}"
+    return {
+        "fs.defaultFS": uri,
+        "hive.metastore.warehouse.dir": f"{root}/warehouse",
+        "hive.metastore.warehouse.external.dir": f"{root}/external",
+        "hive.repl.cmrootdir": f"{root}/cmroot",
+        "hive.exec.scratchdir": f"{root}/scratch",
+        "hive.user.install.directory": f"{root}/user",
+        "dfs.replication": "1",
+    }

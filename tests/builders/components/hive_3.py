@@ -13,13 +13,16 @@ from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.hive.java_build import HIVE_3, read_hive_lock
+from dev.stack.hive.postgres import open_postgres
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.servers.hdfs import Hdfs
 from handlers.structs.transactions import CompactionType
+from tests.builders.components.hdfs_files import on_hdfs
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from dev.stack.hive.sql_session import Session
@@ -29,19 +32,30 @@ if TYPE_CHECKING:
 SELDOM: Final = {"hive.compactor.check.interval": "3600s"}
 """The initiator runs at the start only. Each round would forget aborted write ids without files, and request
 compactions."""
+ON: Final = os.environ.get("TIDELINE_HIVE_3_ON", "")
+"""See ``running_hive_3``."""
 COMPACTION_S: Final = 90.0
 POLL_S: Final = 0.2
 
 
 @contextmanager
-def running_hive_3(directory: Path, extra: Mapping[str, str] = SELDOM) -> Iterator[HiveCluster]:
-    """Run a cluster during the block: two JVMs with heaps of at most 512 and 1500 MB."""
+def running_hive_3(directory: Path, on: str = ON) -> Iterator[HiveCluster]:
+    """Run a cluster during the block: two JVMs with heaps of at most 512 and 1500 MB.
+
+    With ``on`` = "postgres", its database is PostgreSQL; with "hdfs", its directories are on HDFS, which
+    takes two more JVMs.
+    """
     jars = read_hive_lock(HIVE_3)
     if find_missing(jars):
         fetch(jars, find_repository())
     directory.mkdir(parents=True, exist_ok=True)
-    cluster = HiveCluster(directory, ClusterSettings(hive=HIVE_3, compactor=True, extra=extra))
     with ExitStack() as cleanup:
+        database = cleanup.enter_context(open_postgres()) if on == "postgres" else None
+        extra = dict(SELDOM)
+        if on == "hdfs":
+            extra |= on_hdfs(cleanup.enter_context(Hdfs(directory / "hdfs")).uri, "source")
+        settings = ClusterSettings(hive=HIVE_3, compactor=True, extra=extra)
+        cluster = HiveCluster(directory, settings, database)
         cleanup.callback(OwnerWatch(directory).close)
         for component in (cluster.metastore, cluster.engine):
             cleanup.callback(component.stop)

@@ -16,6 +16,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.target.objects import is_insert_only
 from state.event_log.positions import Position
 from tests.builders.components.hive_3 import read_row_ids, read_rows
+from tests.builders.daemon.killed_stack import as_uri
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
 
@@ -56,8 +57,8 @@ class Hive3Source:
 
     @property
     def roots(self) -> list[str]:
-        layout = self.cluster.metastore.layout
-        return [f"file:{root}" for root in (layout.warehouse, layout.external, layout.cmroot)]
+        places = self.cluster.endpoints()
+        return [as_uri(place) for place in (places.warehouse, places.external, places.cmroot)]
 
     def location(self, table: str) -> Path:
         return self.cluster.metastore.layout.warehouse / f"{self.db}.db" / table

@@ -79,6 +79,19 @@ def test_a_transaction_that_began_after_the_question_is_kept(
     assert candidates.txn_ids == {2, 3}
 
 
+@pytest.mark.parametrize(("still_open", "is_known"), [({1}, False), ({3}, True), (set(), True)])
+def test_nothing_is_unknown_once_no_transaction_of_before_is_open(
+    pool: AnswersAtOnce, still_open: set[int], is_known: bool
+) -> None:
+    candidates = OpenCandidates()
+    candidates.open(2)
+    pool.log.open_txn_ids = still_open
+    ended = EndedTransactions(pool, lambda: 0.0, ask_s=0)
+    for _ in range(2):
+        ended.forget(candidates, NEWEST)
+    assert candidates.knows_all is is_known
+
+
 def test_the_metastore_is_asked_seldom(pool: AnswersAtOnce, candidates: OpenCandidates) -> None:
     times_s = iter((0.0, 10.0, 590.0, 601.0))
     ended = EndedTransactions(pool, lambda: next(times_s), ask_s=600)

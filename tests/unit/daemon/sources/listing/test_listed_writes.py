@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.relay.start_position import StoredPosition
 from daemon.sources.listing import listed_writes
 from daemon.sources.listing.listed_writes import ATTEMPTS_MIN, MISSED, NOT_REPLICATED, UNNAMED, ListedWrites
 from daemon.sources.listing.one_write import (
@@ -26,6 +27,8 @@ from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.local import LocalFiles
 from state.errors import FilesUnavailable, Refused, ServerFault
+from state.event_log.positions import Position
+from state.store.memory import MemoryStore
 from state.transactions.open_candidates import Candidate, CandidateWrite
 from tests.builders.kafka.listed_source import ListedSource, delta
 
@@ -451,6 +454,24 @@ def test_a_restart_observes_the_open_transactions_again(source: ListedSource) ->
     again.observed_from = look_back
     (write,) = writes_of(source.relay(again, after=read)).values()
     assert write.files[0].checksum == source.sample
+
+
+def test_a_restart_does_not_forget_that_writes_of_open_transactions_are_unknown(source: ListedSource) -> None:
+    source.create("t")
+    writer = source.begin(("t", 1))
+    start = source.log.current_event_id()
+    source.log.clean(start)
+    source.write("t", 1)
+    source.begin()
+    box = source.outbox()
+    read = box.read(start)[-1].event_id
+    kept = StoredPosition(MemoryStore(), "lake")
+    kept.save(Position(read), box.look_back(read))
+    source.commit(writer)
+    again = source.outbox()
+    again.observed_from = kept.load_look_back()
+    commits = source.relay(again, after=read)
+    assert [each.incomplete for each in commits if isinstance(each, TxnCommitted)] == [MISSED]
 
 
 def test_an_event_that_is_too_large_to_be_read_makes_open_writes_incomplete(source: ListedSource) -> None:
