@@ -74,9 +74,8 @@ def _describe(status: DaemonStatus, deviating: int, shown: int) -> str:
     late = max(views, key=lambda view: view.lag_s or 0.0)
     if (late.lag_s or 0.0) > BEHIND_S:
         behind = sum((view.lag_s or 0.0) > BEHIND_S for view in views)
-        lines.append(
-            f"{number_text(behind)} {'is' if behind == 1 else 'are'} behind by more than a minute, {late.name} the most"
-        )
+        verb = "is" if behind == 1 else "are"
+        lines.append(f"{number_text(behind)} {verb} behind by more than a minute, {late.name} the most")
     if queued := sum(view.place is not None for view in views):
         lines.append(
             "1 waits for its bootstrap" if queued == 1 else f"{number_text(queued)} wait for their bootstrap"
