@@ -23,7 +23,7 @@ def healthy() -> DaemonStatus:
 def troubled() -> DaemonStatus:
     reason = "the file hdfs://a/b of event 5 is neither at the source nor in the change manager " * 3
     actions = [
-        OperatorAction(kind, "replication:shop", reason, "docs/runbooks/replica.md#x", "tideline resume shop", 1e6)
+        OperatorAction(kind, "replication:shop", reason, "docs/ERRORS.md#x", "tideline resume shop", 1e6)
         for kind in KINDS
     ]
     return replace(healthy(), needs_operator=tuple(actions))
