@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from daemon.flat.forms import FlatList, FlatTable
 from daemon.http.endpoints import HTML, Made, build_endpoint, made_response, may_operate
-from daemon.http.markup import bar, page, percent_text, table, text
+from daemon.http.markup import bar, drawn_bar, page, percent_text, table, text
 from daemon.http.operations import ApiRoute, Operation
 from daemon.http.problems import status_of
 from daemon.terminal.layout import bytes_text, duration_text, number_text
@@ -118,7 +118,7 @@ def _saving(totals: Row) -> str:
     return (
         f"<p>sealed hours: {bytes_text(raw)} of JSON are stored in {bytes_text(flat)}, "
         f"{percent_text(flat / raw)}<br>\n"
-        f'<span class="bar wide"><i style="width:{min(100.0, 100 * flat / raw):.1f}%"></i></span></p>'
+        f"{drawn_bar(flat / raw, 'bar wide')}</p>"
     )
 
 

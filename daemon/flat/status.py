@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import quote
 
 from prometheus_client.core import GaugeMetricFamily
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from daemon.status.flow import FlowNode
 from daemon.status.metrics import families, state_family
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
@@ -265,10 +265,12 @@ class FlatSection(StatusSection[tuple[FlatStatus, ...]]):
             "tideline_flat_state", "1 for the state that the flat table's loop is in, else 0.", "flat", value
         )
 
-    def links(self, value: tuple[FlatStatus, ...]) -> str:
-        """Return links to the tables' pages."""
-        links = " · ".join(f'<a href="/flat/{quote(flat.name)}">{escape(flat.table)}</a>' for flat in value)
-        return f'<p><a href="/flat">flat tables</a>: {links}</p>\n' if links else ""
+    def flow(self, value: tuple[FlatStatus, ...]) -> Iterable[FlowNode]:
+        """Return a box for each table."""
+        for flat in value:
+            lag = f"{duration_text(flat.lag_s)} behind" if flat.lag_s else flat.state
+            path = f"/flat/{quote(flat.name)}"
+            yield FlowNode(kind="flat table", name=flat.table, state=flat.state, facts=(lag,), href=path)
 
 
 FLATS: Final = FlatSection()

@@ -44,7 +44,8 @@ class Access:
     def client_of(self, scope: Scope) -> Client:
         """Return who sends a request; raise Unauthenticated, Forbidden."""
         headers = dict(scope["headers"])
-        token = _token_of(headers.get(b"authorization", b""), method=scope["method"])
+        is_safe = scope["method"] in {"GET", "HEAD"} or _is_from_own_page(headers)
+        token = _token_of(headers.get(b"authorization", b""), accepts_login=is_safe)
         if token is not None:
             client = self.tokens.find(token)
             if client is None:
@@ -96,21 +97,36 @@ class Gate:
         await self._app(scope, receive, send)
 
 
-def _token_of(header: bytes, *, method: str) -> str | None:
+def _token_of(header: bytes, *, accepts_login: bool) -> str | None:
     """Return the token of a request; None if it shows none.
 
     Browsers send a token as the password of a login, and repeat it on requests that another site's page makes
-    them send. It is therefore taken only if it cannot change anything.
+    them send. It is therefore taken only if the request changes nothing or comes from a page of the site.
     """
     scheme, _, value = header.decode("latin-1").strip().partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()
-    if scheme.lower() == "basic" and method in {"GET", "HEAD"}:
+    if scheme.lower() == "basic" and accepts_login:
         try:
             return base64.b64decode(value, validate=True).decode().partition(":")[2]
         except (binascii.Error, UnicodeDecodeError):
             return ""
     return None if not scheme else ""
+
+
+def _is_from_own_page(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a script of the site sends a request.
+
+    Browsers set ``Origin`` and ``Sec-Fetch-Site`` themselves, and let a script of another site send a header
+    with an unknown name only if the server agrees beforehand, which it never does.
+    """
+    origin = headers.get(b"origin", b"").partition(b"://")[2]
+    return (
+        b"x-tideline-site" in headers
+        and origin != b""
+        and origin == headers.get(b"host")
+        and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+    )
 
 
 def _names_of(certificate: Mapping[str, Any]) -> Iterable[str]:

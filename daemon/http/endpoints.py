@@ -14,6 +14,7 @@ import orjson
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
+from daemon.http.markup import STYLE_SOURCE
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
 from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
@@ -36,7 +37,9 @@ JSON: Final = "application/json"
 HTML: Final = "text/html; charset=utf-8"
 _HEADERS: Final = {
     "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; img-src 'self'; "
+    f"style-src 'self' {STYLE_SOURCE}; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
 }
 """Headers of every response."""

@@ -4,6 +4,8 @@ no scripts, no external resources, foreign texts escaped.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Final
@@ -19,7 +21,15 @@ _PAGE: Final = Template("""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>$title</title>
-<style>
+<style>$style</style>
+</head>
+<body>
+$body
+$links
+</body>
+</html>
+""")
+_STYLE: Final = """
 body { font: 14px/1.5 ui-monospace, monospace; margin: 2em; color-scheme: light dark; }
 h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 2em; }
 table { border-collapse: collapse; }
@@ -28,18 +38,13 @@ th { border-bottom: 1px solid; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 td.t { white-space: nowrap; }
 tr.empty td, .dim { opacity: .6; }
-.bar { display: inline-block; width: 8em; height: .8em; background: #8883; }
-.bar i { display: block; height: 100%; background: #2a7fbf; }
+.bar { width: 8em; height: .8em; background: #8883; }
+.bar rect { fill: #2a7fbf; }
 .wide { width: 32em; max-width: 90vw; }
 .bad { color: #c33; }
-</style>
-</head>
-<body>
-$body
-$links
-</body>
-</html>
-""")
+"""
+STYLE_SOURCE: Final = f"'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'"
+"""Allows the style in the content security policy."""
 _LINKS: Final = Template(
     '<p><a href="/">status</a> · <a href="/flat">flat tables</a> · <a href="$json">this as JSON</a></p>'
 )
@@ -62,8 +67,14 @@ def bar(share: float | None) -> str:
     """Return a share (0 to 1) as a bar and a percentage, or ``-`` for None."""
     if share is None:
         return '<span class="dim">-</span>'
+    return f"{drawn_bar(share)} {percent_text(share)}"
+
+
+def drawn_bar(share: float, kind: str = "bar") -> str:
+    """Return a share as a bar."""
     width = min(100.0, max(0.0, 100 * share))
-    return f'<span class="bar"><i style="width:{width:.1f}%"></i></span> {percent_text(share)}'
+    rect = f'<rect width="{width:.1f}" height="10"/>'
+    return f'<svg class="{kind}" viewBox="0 0 100 10" preserveAspectRatio="none">{rect}</svg>'
 
 
 def percent_text(share: float) -> str:
@@ -81,4 +92,4 @@ def text(value: object) -> str:
 def page(title: str, body: str, json_path: str | None) -> str:
     """Return a complete page with ``body``, which is HTML; without ``json_path``, it has no links."""
     links = "" if json_path is None else _LINKS.substitute(json=escape(json_path))
-    return _PAGE.substitute(title=text(title), body=body, links=links)
+    return _PAGE.substitute(title=text(title), style=_STYLE, body=body, links=links)

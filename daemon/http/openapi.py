@@ -1,6 +1,6 @@
-"""The description of the API: the OpenAPI 3.1 document, and the same as a page that needs no internet.
+"""The description of the API: the OpenAPI 3.1 document.
 
-Both are made from the operations of the routes, so that neither can differ from what is served.
+It is made from the operations of the routes, so that it cannot differ from what is served.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 from starlette.routing import Route
 
-from daemon.http.endpoints import HTML, Made, made_response, make_json
-from daemon.http.markup import page, table, text
+from daemon.http.endpoints import made_response, make_json
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.problems import PROBLEM, Problem
 from daemon.terminal.application import version_text
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 
 DOCUMENT: Final = f"{BASE}/openapi.json"
-PAGE: Final = "/api"
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PROBLEMS: Final = {
     "400": "The request cannot succeed.",
@@ -38,24 +36,14 @@ _PROBLEMS: Final = {
 
 
 def described(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """Return the routes with those of the document and the page about them."""
+    """Return the routes with that of the document about them."""
     operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
     document = openapi_document(operations)
 
     async def serve_document(request: Request) -> Response:
         return await made_response(request, lambda: make_json(document))
 
-    async def serve_page(request: Request) -> Response:
-        def make() -> Made:
-            return Made(api_page(operations).encode(), HTML)
-
-        return await made_response(request, make)
-
-    return [
-        *routes,
-        Route(DOCUMENT, serve_document, methods=["GET"]),
-        Route(PAGE, serve_page, methods=["GET"]),
-    ]
+    return [*routes, Route(DOCUMENT, serve_document, methods=["GET"])]
 
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -83,34 +71,6 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
         },
         "security": [{"token": []}, {"login": []}, {}],
     }
-
-
-def api_page(operations: Sequence[Operation]) -> str:
-    """Return the page that lists the operations with their parameters."""
-    parts = [f"<h1>API</h1>\n<p><a href={DOCUMENT!r}>OpenAPI document</a></p>"]
-    for tag in dict.fromkeys(operation.tag for operation in operations):
-        parts.append(f"<h2>{text(tag)}</h2>")
-        for operation in operations:
-            if operation.tag == tag:
-                parts += [
-                    f"<h3>{operation.method} {text(operation.path)}</h3>",
-                    f"<p>{text(operation.summary)}</p>",
-                    _parameters(operation),
-                ]
-    return page("API", "\n".join(part for part in parts if part), DOCUMENT)
-
-
-def _parameters(operation: Operation) -> str:
-    rows = [
-        (
-            text(each.name),
-            text(" or ".join(each.schema.get("enum", [each.schema["type"]]))),
-            "required" if each.is_required else "",
-            text(each.description),
-        )
-        for each in operation.parameters
-    ]
-    return table((("parameter", ""), ("type", ""), ("", ""), ("meaning", "")), rows) if rows else ""
 
 
 def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from daemon.status.flow import FlowNode
+
 
 T = TypeVar("T")
 READ_S_MAX: Final = 5.0
@@ -312,6 +314,6 @@ class StatusSection(Generic[T]):
         """Yield metrics computed from the section at each scrape."""
         return ()
 
-    def links(self, value: T) -> str:  # noqa: ARG002 - as above
-        """Return HTML for the status page: links to further pages."""
-        return ""
+    def flow(self, value: T) -> Iterable[FlowNode]:  # noqa: ARG002 - as above
+        """Return the boxes that it adds to the drawing of the flow."""
+        return ()

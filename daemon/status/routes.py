@@ -1,4 +1,4 @@
-"""Routes of the probes, the metrics, the status page and the status as JSON.
+"""Routes of the probes, the metrics and the status as JSON.
 
 Responses are built from values in memory. They take no locks that a loop may hold and send no requests to
 other systems, so probes succeed while the metastore is down. Probes and metrics have their own listener,
@@ -10,14 +10,11 @@ are current.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
-from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
 from daemon.http.endpoints import (
-    HTML,
     Made,
     made_response,
     make_json,
@@ -28,7 +25,6 @@ from daemon.http.endpoints import (
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.status.model import STATUS_FORM
-from daemon.status.text import status_text
 
 
 if TYPE_CHECKING:
@@ -66,7 +62,6 @@ def status_routes(views: Views) -> list[Route]:
     """Return the routes of the status, beside those of the probes."""
     routes = _Routes(views)
     return [
-        Route("/", routes.page, methods=["GET"]),
         *probe_routes(views),
         ApiRoute(_status_operation(views.sections), routes.status),
     ]
@@ -115,39 +110,3 @@ class _Routes:
             return make_json(status, {**status, "time_s": None})
 
         return await made_response(request, make, Lane.STATUS)
-
-    async def page(self, request: Request) -> Response:
-        def make() -> Made:
-            return Made(status_page(self._views.status(), self._views.sections).encode(), HTML)
-
-        return await made_response(request, make, Lane.STATUS)
-
-
-_PAGE: Final = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="refresh" content="5">
-<meta name="viewport" content="width=device-width">
-<title>Tideline on $host</title>
-<style>
-body { font: 14px/1.5 ui-monospace, monospace; margin: 2em; color-scheme: light dark; }
-pre { overflow-x: auto; }
-</style>
-</head>
-<body>
-<pre>$text</pre>
-$links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a>
-· <a href="/readyz">ready?</a> · <a href="/api">API</a></p>
-</body>
-</html>
-""")
-
-
-def status_page(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return the text of ``tideline status`` as a page without scripts; foreign texts are escaped."""
-    return _PAGE.substitute(
-        host=escape(status.host),
-        text=escape(status_text(status, sections)),
-        links="".join(section.links(section.of(status)) for section in sections),
-    )

@@ -71,19 +71,20 @@ def find_section(text: str, wanted: str) -> str:
     """
     plain = _FENCE.sub(lambda block: re.sub("#", " ", block[0]), text)  # not a heading: a comment of a shell
     headings = list(_HEADING.finditer(plain))
-    anchor = _anchor(wanted)
-    exact = [heading for heading in headings if _anchor(heading[2]) == anchor]
+    anchor = anchor_of(wanted)
+    exact = [heading for heading in headings if anchor_of(heading[2]) == anchor]
     if not exact and (rows := _find_rows(text, wanted)):
         return rows
-    similar = [heading for heading in headings if anchor in _anchor(heading[2])]
+    similar = [heading for heading in headings if anchor in anchor_of(heading[2])]
     for heading in [*exact, *similar]:
         later = (each for each in headings if each.start() > heading.start())
         end = next((each.start() for each in later if len(each[1]) <= len(heading[1])), len(text))
         return text[heading.start() : end].rstrip() + "\n"
-    raise _not_found("section", wanted, {_anchor(heading[2]): None for heading in headings})
+    raise _not_found("section", wanted, {anchor_of(heading[2]): None for heading in headings})
 
 
-def _anchor(heading: str) -> str:
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading, as it stands in links."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 

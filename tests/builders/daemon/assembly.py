@@ -16,6 +16,7 @@ from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
+from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
 from daemon.status.metrics import StatusCollector
@@ -108,4 +109,4 @@ def app_of(
 ) -> Starlette:
     """Return the HTTP application with ``routes`` beside those of the status."""
     views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
-    return Starlette(routes=[*status_routes(views), *routes])
+    return Starlette(routes=site_routes(status, SECTIONS, [*status_routes(views), *routes]))

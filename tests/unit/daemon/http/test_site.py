@@ -151,6 +151,25 @@ def test_the_login_of_a_browser_changes_nothing(tmp_path: Path, tokens: dict[str
         assert running.ask(bearer(OPERATOR), method="POST") == (200, ["admin", True])
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (("x-tideline-site: 1", "origin: http://localhost", "sec-fetch-site: same-origin"), 200),
+        (("x-tideline-site: 1", "origin: http://localhost"), 200),
+        (("origin: http://localhost", "sec-fetch-site: same-origin"), 401),
+        (("x-tideline-site: 1", "sec-fetch-site: same-origin"), 401),
+        (("x-tideline-site: 1", "origin: http://evil.example"), 401),
+        (("x-tideline-site: 1", "origin: null"), 401),
+        (("x-tideline-site: 1", "origin: http://localhost", "sec-fetch-site: same-site"), 401),
+    ],
+)
+def test_a_login_changes_something_only_from_a_page_of_the_site(
+    tmp_path: Path, tokens: dict[str, Any], headers: tuple[str, ...], status: int
+) -> None:
+    with site(tmp_path, tokens=tokens) as running:
+        assert running.ask(basic(OPERATOR), *headers, method="POST")[0] == status
+
+
 def test_anonymous_clients_may_view_beside_tokens_if_that_is_set(
     tmp_path: Path, tokens: dict[str, Any]
 ) -> None:

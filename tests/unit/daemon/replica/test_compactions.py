@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, CompactionStatus
-from daemon.status.model import DaemonStatus
-from daemon.status.routes import status_page
 from handlers.replication.operations.compaction import STATES, read_backlog
 from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
 from state.errors import MetastoreUnavailable
@@ -139,11 +137,6 @@ def test_failed_and_queued_compactions_are_shown_with_their_message() -> None:
     (action,) = COMPACTIONS.actions(read.status())
     assert (action.kind, action.since_s) == ("failed-compaction", 5.0)
     assert action.reason == "failed compactions on the target: 1; shop_r.orders/dt=1: no <heap>"
-    page = status_page(
-        DaemonStatus("1", "host", 1, 0.0, 10.0, sections={"compactions": read.status()}), [COMPACTIONS]
-    )
-    assert "no &lt;heap&gt;" in page
-    assert "<heap>" not in page
 
 
 def test_a_target_that_does_not_answer_is_shown_with_what_it_answered_last() -> None:

@@ -1,0 +1,32 @@
+"""What an action of the API will do, in words: a page asks with it before the action is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+
+if TYPE_CHECKING:
+    from daemon.status.action_calls import ActionCall
+
+
+_TEXTS: Final = {
+    "resume": "Policy {name} continues from its position. No event is left out.",
+    "release": (
+        "{what} is followed again. If its missed events can still be read, they are applied; otherwise "
+        "it is loaded again, and its files are copied. Other tables continue."
+    ),
+    "load": "{what} is loaded again from the source, and its files are copied. Other tables continue.",
+    "cross-gap": (
+        "{name} continues after the lost events. Tables that may have changed in between are loaded again, "
+        "and their files are copied."
+    ),
+}
+
+
+def describe_consequence(action: ActionCall) -> str:
+    """Return what will happen."""
+    *_, name, verb = map(unquote, action.path.split("/"))
+    tables = action.body.get("tables") or [action.body.get("table", "the table")]
+    text = _TEXTS.get(verb, "The action '{verb}' is done for {name}.")
+    return text.format(name=name, verb=verb, what=f"{', '.join(tables)} of policy {name}")

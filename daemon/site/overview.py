@@ -1,0 +1,60 @@
+"""The first page: what needs an operator, the main figures, and the flow as it is configured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.site.consequences import describe_consequence
+from daemon.site.drawing import draw
+from daemon.site.runbooks import runbook_path
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
+
+
+CARDS_MAX: Final = 40
+"""Cards that are shown; further ones are counted."""
+_ORDER: Final = ("stuck-loop", "failed-loop", "circuit-breaker", "retention", "quarantined-table")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One state that needs an operator."""
+
+    action: OperatorAction
+    runbook: str
+    consequence: str
+    """What its button does; empty if it has none."""
+
+
+def overview_values(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> dict[str, Any]:
+    """Return the values of the page."""
+    nodes = chain.from_iterable(section.flow(section.of(status)) for section in sections)
+    return {
+        "status": status,
+        "needs": _cards(status.needs_operator),
+        "needs_total": len(status.needs_operator),
+        "drawing": draw(status, nodes),
+        "lag_s": max((view.lag_s or 0.0 for view in status.projections), default=None),
+        "states": Counter(view.state for view in status.projections),
+        "quarantined": sum(len(view.quarantined) for view in status.projections),
+        "loading": sum(len(view.loading) for view in status.projections),
+    }
+
+
+def _cards(actions: Sequence[OperatorAction]) -> list[Card]:
+    rank = {kind: place for place, kind in enumerate(_ORDER)}
+    listed = sorted(actions, key=lambda action: rank.get(action.kind, len(rank)))
+    return [_make_card(each) for each in listed[:CARDS_MAX]]
+
+
+def _make_card(action: OperatorAction) -> Card:
+    """Return the card of a state."""
+    consequence = "" if action.action is None else describe_consequence(action.action)
+    return Card(action, runbook_path(action.look), consequence)

@@ -1,0 +1,118 @@
+"""A page of the site: a path, a template, and the function that returns the template's values.
+
+A page is answered like any query: within the server's limits, and a failed one with the status of its
+problem. Every page has the same frame: its title, the navigation with the pages of all capabilities, and who
+is signed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from starlette.routing import Route
+
+from daemon.http.endpoints import HTML, Made, made_response, may_operate, read_parameters
+from daemon.http.problems import status_of
+from daemon.http.tokens import ANONYMOUS
+from daemon.http.transport.answering import Lane
+from daemon.site.rendering import render
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from daemon.http.tokens import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request for a page."""
+
+    name: str
+    """From the path; empty if it has none."""
+    parameters: Mapping[str, str]
+    may_operate: bool
+    client: Client = ANONYMOUS
+
+
+class Values(Protocol):
+    """Returns the values of a page's template."""
+
+    def __call__(self, asked: Asked, /) -> Mapping[str, Any]:
+        """Return them; raise a TidelineError, which becomes the page."""
+
+
+class PageRoute(Route):
+    """The route of a page."""
+
+    def __init__(  # noqa: PLR0913 - a declaration
+        self,
+        path: str,
+        template: str,
+        values: Values,
+        *,
+        entry: str = "",
+        parameters: Sequence[str] = (),
+        lane: Lane = Lane.STORE,
+    ) -> None:
+        """``entry`` is the page's name in the navigation; a page without one belongs to the entry above it in
+        the path.
+        """
+        self.entry = entry
+        self._page = _Page(template, values, frozenset(parameters), lane)
+        super().__init__(path, self._page.answer, methods=["GET"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    template: str
+    values: Values
+    parameters: frozenset[str]
+    lane: Lane
+
+    async def answer(self, request: Request) -> Response:
+        def make() -> Made:
+            frame = _frame(request)
+            try:
+                asked = Asked(
+                    name=request.path_params.get("name", ""),
+                    parameters=read_parameters(request, self.parameters),
+                    may_operate=may_operate(request),
+                    client=frame["client"],
+                )
+                return _make(render(self.template, **frame, **self.values(asked)))
+            except TidelineError as error:
+                return _make(render("error.html", **frame, error=error), status_of(error))
+
+        return await made_response(request, make, self.lane)
+
+
+def _make(page: str, code: int = 200) -> Made:
+    content = page.encode(errors="replace")
+    return Made(
+        content, HTML, code, etag=f'W/"{hashlib.sha256(content).hexdigest()[:32]}"' if code == 200 else ""
+    )
+
+
+def _frame(request: Request) -> dict[str, Any]:
+    """Return the values that every template gets."""
+    path = request.url.path
+    entries = [
+        (each.entry, each.path) for each in request.app.routes if isinstance(each, PageRoute) and each.entry
+    ]
+    here = max((entry for _, entry in entries if _is_below(path, entry)), key=len, default="")
+    return {
+        "entries": [{"name": name, "path": entry, "is_here": entry == here} for name, entry in entries],
+        "client": getattr(request.state, "client", ANONYMOUS),
+        "operates": may_operate(request),
+    }
+
+
+def _is_below(path: str, entry: str) -> bool:
+    return path == entry or (entry != "/" and path.startswith(f"{entry}/"))

@@ -1,0 +1,104 @@
+"""Renders templates: autoescaped, without undefined values, and with the product's texts of numbers.
+
+Control characters of foreign texts are escaped too: a name with a mark of writing direction could make a page
+say something else than it means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from daemon.terminal.layout import duration_text, number_text
+
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+STATIC: Final = "/static"
+TONES: Final = {
+    "following": "good",
+    "running": "good",
+    "done": "good",
+    "idle": "good",
+    "complete": "good",
+    "live": "good",
+    "starting": "busy",
+    "loading": "busy",
+    "waiting": "busy",
+    "catching-up": "busy",
+    "copying": "busy",
+    "working": "busy",
+    "queued": "busy",
+    "initiated": "busy",
+    "behind": "warn",
+    "backing-off": "warn",
+    "restarting": "warn",
+    "paused": "warn",
+    "stopping": "warn",
+    "failed": "bad",
+    "stopped": "bad",
+    "stuck": "bad",
+    "quarantined": "bad",
+    "differs": "bad",
+}
+"""The colour of a state. Others, such as ``promoted`` and ``elsewhere``, have none."""
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the page."""
+    return _environment().get_template(template).render(values)
+
+
+def static_files() -> Traversable:
+    """Return the directory of styles and scripts."""
+    return files(__package__) / "static"
+
+
+@cache
+def static_path(name: str) -> str:
+    """Return the path of a style or script; another content has another path, so it can be cached."""
+    digest = hashlib.sha256((static_files() / name).read_bytes()).hexdigest()[:12]
+    return f"{STATIC}/{name}?{digest}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("daemon.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_escape_controls,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "json": lambda value: orjson.dumps(value).decode(),
+        "number": number_text,
+        "duration": duration_text,
+        "moment": moment_text,
+        "tone": lambda state: TONES.get(state, "idle"),
+        "words": lambda name: name.replace("-", " ").capitalize(),
+    }
+    environment.globals |= {"static": static_path}
+    return environment
+
+
+def _escape_controls(value: object) -> object:
+    if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in value)
+
+
+def moment_text(time_s: float | None) -> str:
+    """Return a time such as ``2024-01-31 06:00:00 UTC``, or ``-`` for None."""
+    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))

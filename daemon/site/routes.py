@@ -1,0 +1,62 @@
+"""All pages of the site: its own, those of the capabilities, and what they load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from daemon.http.endpoints import problem_response
+from daemon.http.openapi import DOCUMENT
+from daemon.http.operations import ApiRoute
+from daemon.http.tokens import ANONYMOUS
+from daemon.http.transport.answering import Lane
+from daemon.site import runbooks
+from daemon.site.assets import static_route
+from daemon.site.overview import overview_values
+from daemon.site.pages import Asked, PageRoute
+from state.errors import Unauthenticated
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+    from daemon.status.model import DaemonStatus, StatusSection
+
+
+LOGIN: Final = "/login"
+
+
+def site_routes(
+    status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]], routes: Sequence[BaseRoute]
+) -> list[BaseRoute]:
+    """Return ``routes`` with the pages of the site; the navigation has their order."""
+    operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
+
+    def overview(_asked: Asked) -> dict[str, Any]:
+        return overview_values(status(), sections)
+
+    def api(_asked: Asked) -> dict[str, Any]:
+        return {"operations": operations, "document": DOCUMENT}
+
+    return [
+        PageRoute("/", "overview.html", overview, entry="Overview", lane=Lane.STATUS),
+        *routes,
+        PageRoute("/api", "api.html", api, entry="API", lane=Lane.MEMORY),
+        PageRoute(runbooks.PATH, "docs.html", runbooks.list_values, entry="Documentation", lane=Lane.MEMORY),
+        PageRoute(f"{runbooks.PATH}/{{name:path}}", "doc.html", runbooks.page_values, lane=Lane.MEMORY),
+        Route(LOGIN, _login, methods=["GET"]),
+        static_route(),
+    ]
+
+
+async def _login(request: Request) -> Response:
+    """Request a login, which the browser then sends with every request of this site."""
+    if getattr(request.state, "client", ANONYMOUS) is ANONYMOUS:
+        return problem_response(Unauthenticated("the request has no token", hint="Give a token as password."))
+    return RedirectResponse("/", 303)

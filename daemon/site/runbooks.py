@@ -1,0 +1,78 @@
+"""The documentation on the site, so that the runbook of a state is there without internet.
+
+The pages are those of ``tideline docs``. Their headings have the anchors that messages and cards use.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from posixpath import dirname, join, normpath
+from typing import TYPE_CHECKING, Any, Final
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from daemon.terminal.pages import anchor_of, find_pages, page_name
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+    from daemon.site.pages import Asked
+
+
+PATH: Final = "/docs"
+_PAGE: Final = re.compile(r"^([\w./-]+\.md)(#.*)?$")
+
+
+def runbook_path(look: str) -> str:
+    """Return the path of a section that a message names, such as ``docs/OPERATIONS.md#alerts``."""
+    page, _, anchor = look.partition("#")
+    return f"{PATH}/{page_name(page)}" + (f"#{anchor}" if anchor else "")
+
+
+def list_values(_asked: Asked) -> dict[str, Any]:
+    """Return the pages by name."""
+    return {"pages": [(name, _title(name)) for name in find_pages()]}
+
+
+def page_values(asked: Asked) -> dict[str, Any]:
+    """Return one page; raise NotFound."""
+    if asked.name not in find_pages():
+        raise NotFound("there is no such page", hint="Open the list of pages.", page=asked.name[:100])
+    return {"title": _title(asked.name), "body": Markup(_html(asked.name))}  # noqa: S704 - our own pages
+
+
+def _title(name: str) -> str:
+    first = find_pages()[name].read_text().partition("\n")[0]
+    return first.removeprefix("# ")
+
+
+@cache
+def _html(name: str) -> str:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(find_pages()[name].read_text())
+    folder = name if find_pages()[name].name == "README.md" else dirname(name)
+    for token, inner in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", anchor_of(inner.content))
+    for token in tokens:
+        for inner in token.children or ():
+            _point(inner, folder)
+    return (
+        str(markdown.renderer.render(tokens, markdown.options, {}))
+        .replace("<table>", '<div class="scroll" tabindex="0"><table>')
+        .replace("</table>", "</table></div>")
+    )
+
+
+def _point(token: Token, folder: str) -> None:
+    """Let a link lead to the page on the site, and leave out pictures, which are not in the wheel's pages."""
+    if token.type == "link_open" and (found := _PAGE.match(str(token.attrGet("href")))):
+        page = page_name(normpath(join(folder, found[1])))
+        token.attrSet("href", f"{PATH}/{page}{found[2] or ''}")
+    if token.type == "image":
+        token.type, token.tag = "text", ""

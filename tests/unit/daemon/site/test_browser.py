@@ -1,0 +1,141 @@
+"""The site in a real browser: accessible in both themes and on a phone, and its buttons act."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, sync_playwright
+from starlette.routing import Route
+
+from daemon.http.access import Access, Gate
+from daemon.http.endpoints import JSON, Made, made_response, may_operate
+from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from tests.builders.daemon import site_states
+from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.http_client import served
+from tests.builders.daemon.loops import daemon_status
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+STATES = {
+    "empty": site_states.empty_status,
+    "healthy": site_states.healthy_status,
+    "behind": site_states.behind_status,
+    "troubled": site_states.troubled_status,
+    "large": site_states.large_status,
+}
+VIEWS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 1280), ("dark", 390))
+"""Theme, and width of the window."""
+TOKEN = "o" * 32
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed (Debian: chromium)")
+        pytest.skip("chromium is not installed (Debian: chromium)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browser, state: str) -> None:
+    status = STATES[state]()
+    with served(app_of(status=lambda: status)) as server:
+        for scheme, width in VIEWS:
+            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+            page.goto(f"http://127.0.0.1:{server.port}/")
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.console_messages() == []
+            page.close()
+
+
+@pytest.mark.parametrize("path", ["/api", "/docs", "/docs/runbooks", "/docs/none"])
+def test_the_other_pages_are_accessible(browser: Browser, path: str) -> None:
+    with served(app_of()) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}{path}")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.close()
+
+
+def test_the_switch_changes_the_theme_and_the_choice_is_kept(browser: Browser) -> None:
+    with served(app_of()) as server:
+        page = browser.new_page(color_scheme="light")
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.click("#theme")
+        page.reload()
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.close()
+
+
+def test_an_operator_resumes_a_policy_after_being_asked(browser: Browser, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    async def resume(request: Request) -> Response:
+        asked.append((await request.json(), may_operate(request)))
+        return await made_response(request, lambda: Made(b"{}", JSON))
+
+    (tmp_path / "token").write_text(TOKEN)
+    tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), tmp_path / "token")])
+    app = app_of(
+        Route("/api/v1/policies/hr/resume", resume, methods=["POST"]), status=site_states.troubled_status
+    )
+    access = Access(tokens=tokens, allows_anonymous=False)
+    with served(Gate(app, access, lambda _: None)) as server:
+        page = browser.new_page(http_credentials={"username": "ada", "password": TOKEN})
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.locator("article", has_text="Paused policy").get_by_role("button", name="Resume").click()
+        assert "continues from its position" in page.inner_text("#ask-text")
+        assert asked == []
+        page.click("#ask-yes")
+        page.get_by_text("Done.").wait_for()
+        page.close()
+    assert asked == [({}, True)]
+
+
+def test_a_viewer_sees_no_buttons_of_actions(browser: Browser) -> None:
+    with served(app_of(status=site_states.troubled_status)) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        assert page.locator("article").count() >= 10
+        assert page.locator("[data-action]").count() == 0
+        page.close()
+
+
+def test_the_page_follows_the_status_without_a_reload(browser: Browser) -> None:
+    statuses = [daemon_status(host="before")]
+    with served(app_of(status=lambda: statuses[-1])) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        statuses.append(daemon_status(host="after"))
+        page.evaluate("htmx.trigger('#live', 'refresh')")
+        page.get_by_text("on after for").wait_for()
+        page.close()

@@ -1,0 +1,76 @@
+"""Pages without a browser: foreign texts, files, runbooks and buttons."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from daemon.site.consequences import describe_consequence
+from daemon.site.drawing import draw
+from daemon.site.rendering import static_files, static_path
+from daemon.site.runbooks import runbook_path
+from tests.builders.daemon import site_states
+from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.http_client import asked, served
+from tests.builders.daemon.loops import daemon_status
+
+
+def test_foreign_texts_are_escaped_with_their_control_characters() -> None:
+    status = daemon_status(host="<script>alert(1)</script>\u202e")
+    with served(app_of(status=lambda: status)) as server:
+        answer = asked(server.port, "/")
+    assert "<script>" not in answer.text
+    assert "\u202e" not in answer.text
+    assert "unsafe-inline" not in answer.headers["content-security-policy"]
+
+
+def test_the_scripts_of_other_projects_are_those_that_were_published() -> None:
+    listed = re.findall(r"`([\w.-]+\.js)` \|.*\| (\w{64}) \|", (static_files() / "README.md").read_text())
+    assert len(listed) == 2
+    for name, digest in listed:
+        assert hashlib.sha256((static_files() / name).read_bytes()).hexdigest() == digest
+
+
+def test_files_are_cached_and_unknown_ones_are_not_found() -> None:
+    with served(app_of()) as server:
+        style = asked(server.port, static_path("site.css"))
+        missing = asked(server.port, "/static/..%2fpages.py")
+    assert (style.status, style.headers["content-type"]) == (200, "text/css; charset=utf-8")
+    assert "immutable" in style.headers["cache-control"]
+    assert missing.status == 404
+
+
+def test_every_card_leads_to_a_section_of_a_page() -> None:
+    paths = {runbook_path(each.look) for each in site_states.troubled_status().needs_operator}
+    assert len(paths) >= 8
+    with served(app_of()) as server:
+        for path in paths:
+            page, _, anchor = path.partition("#")
+            answer = asked(server.port, page)
+            assert answer.status == 200, path
+            assert f'id="{anchor}"' in answer.text, path
+
+
+def test_each_button_says_what_it_will_do_to_which_object() -> None:
+    needs = site_states.troubled_status().needs_operator
+    texts = {
+        each.action.label: describe_consequence(each.action) for each in needs if each.action is not None
+    }
+    assert texts["Resume"] == "Policy hr continues from its position. No event is left out."
+    assert texts["Release"].startswith("shop.visits of policy shop is followed again.")
+    assert texts["Load again"].startswith("geo.regions of policy geo is loaded again")
+    assert texts["Skip the lost events"].startswith("web continues after the lost events.")
+
+
+def test_many_policies_are_one_box_in_the_state_of_the_worst() -> None:
+    (stream,) = draw(site_states.large_status(), ()).streams
+    (box,) = stream.groups[0].readers
+    assert (box.name, box.state) == ("300 policies", "paused")
+    assert box.facts == ("298 following", "1 paused", "1 behind")
+
+
+def test_a_login_asks_for_a_token() -> None:
+    with served(app_of()) as server:
+        answer = asked(server.port, "/login")
+    assert answer.status == 401
+    assert "Basic" in answer.headers["www-authenticate"]
