@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
+    AclOperation,
     AdminClient,
     ConfigResource,
     NewTopic,
@@ -156,6 +157,11 @@ class Topic:
                 cleanup_policy=config["cleanup.policy"],
             )
 
+    def may_write(self) -> bool:
+        """Whether this user may write records; True if the broker does not tell. Raises NotFound."""
+        operations = self._describe(include_authorized_operations=True).authorized_operations
+        return operations is None or AclOperation.WRITE in operations
+
     def identity(self) -> str:
         """Return an id that distinguishes the topic from a later one of the same name.
 
@@ -234,9 +240,9 @@ class Topic:
             else:
                 return
 
-    def _describe(self) -> Any:
+    def _describe(self, **options: bool) -> Any:
         names = TopicCollection([self.name])
-        futures = self._admin.describe_topics(names, request_timeout=self._broker.timeout_s)
+        futures = self._admin.describe_topics(names, request_timeout=self._broker.timeout_s, **options)
         return self._answer(futures, "describe the topic")
 
     def _config(self) -> dict[str, str]:

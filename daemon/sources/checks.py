@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.sources.hive_settings import read_seconds
+from daemon.sources.topic_checks import check_topic
 from daemon.sources.transaction_checks import SourceMetastore, check_transactions
 from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
-from state.errors import NotFound, TidelineError
+from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.config.model import Config
-    from daemon.config.settings.clusters import SourceConfig
 
 
 LISTENER: Final = "DbNotificationListener"
@@ -59,7 +59,7 @@ def live_problems(
         with closing(open_one(source.metastore)) as metastore:
             problems += _collect(place, key, _source(metastore, place, config, name))
             retention_s = max(retention_s, _read_log_retention(metastore))
-        problems += _collect(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
+        problems += _collect(f"topic {source.topic}", f"sources.{name}.topic", check_topic(config, source))
     for name, target in config.targets.items():
         place, key = f"target {name}", f"targets.{name}.metastore"
         with closing(open_one(target.metastore)) as metastore:
@@ -157,21 +157,6 @@ def _target(metastore: CheckedMetastore, place: str, retention_s: float) -> Iter
         hint = "make it longer; otherwise open transactions may be aborted during an outage"
         yield Problem(place, key, _days(timeout_s), reason, hint, warning=True)
     metastore.current_event_id()
-
-
-def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
-    # Imported here because it imports the Kafka library.
-    from daemon.kafka.topic import source_topic
-
-    topic = source_topic(config, source)
-    try:
-        topic.verify()
-    except NotFound:
-        if not source.relay.enabled:
-            hint = "start the relay of this topic first"
-            yield Problem(
-                f"topic {source.topic}", "topic", None, "does not exist, and this daemon does not relay", hint
-            )
 
 
 def _days(seconds: float) -> str:

@@ -54,12 +54,13 @@ def clients() -> Iterator[ExitStack]:
         yield opened
 
 
-def test_the_live_check_finds_no_problems_in_the_stack(
+def test_the_live_check_finds_only_that_anyone_can_write_to_the_stacks_topics(
     config: Path, source_sql: Session, database: str
 ) -> None:
     source_sql.run(f"create database {database}")  # an empty notification log is a problem
     done = tideline(config, "config", "check", "--live", "--json")
-    assert json.loads(done.stdout)["problems"] == []
+    (found,) = json.loads(done.stdout)["problems"]
+    assert "no access rule applies to the topic" in found["reason"]
     assert done.returncode == 0
 
 

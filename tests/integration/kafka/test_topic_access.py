@@ -1,0 +1,120 @@
+"""The live check reads the access rules of a real broker with its standard authorizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from daemon.sources.topic_checks import check_topic
+from dev.stack.process.ports import free_port
+from dev.stack.servers.kafka import Kafka
+from tests.builders.daemon.assembly import config_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class AuthorizingKafka(Kafka):
+    """A broker whose plain listener is that of a super user; the other one asks for a password."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.user_port = free_port()
+        plain, users = f"PLAINTEXT://127.0.0.1:{self.port}", f"SASL_PLAINTEXT://127.0.0.1:{self.user_port}"
+        self.extra = {
+            "listeners": f"{plain},{users},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"{plain},{users}",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                'user_tideline="tideline-secret";'
+            ),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+
+
+@pytest.fixture(scope="module")
+def broker(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthorizingKafka]:
+    del kafka  # it makes sure that the jars are there
+    process = AuthorizingKafka(tmp_path_factory.mktemp("kafka"))
+    process.start()
+    yield process
+    process.stop()
+
+
+def rule(
+    user: str,
+    operation: AclOperation,
+    name: str,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+    kind: ResourceType = ResourceType.TOPIC,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, user, "*", operation, permission)
+
+
+def found(broker: AuthorizingKafka) -> list[tuple[bool, str]]:
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "tideline",
+    }
+    kafka = {
+        "bootstrap": f"127.0.0.1:{broker.user_port}",
+        "options": options,
+        "secrets": {"sasl.password": {"env": "TIDELINE_TEST_PASSWORD"}},
+    }
+    sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "lake.events"}}
+    config = config_of({"kafka": kafka, "sources": sources})
+    return [(each.warning, each.reason) for each in check_topic(config, config.sources["lake"])]
+
+
+def test_writers_are_found_by_name_prefix_and_wildcard(
+    broker: AuthorizingKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_TEST_PASSWORD", "tideline-secret")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    new = NewTopic("lake.events", 1, config={"max.message.bytes": str(16 * 1024 * 1024)})
+    admin.create_topics([new])["lake.events"].result(20)
+
+    def add(*rules: AclBinding) -> None:
+        for answer in admin.create_acls(list(rules)).values():
+            answer.result(20)
+
+    me = "User:tideline"
+    add(rule(me, AclOperation.DESCRIBE_CONFIGS, "lake.events"), rule(me, AclOperation.READ, "lake.events"))
+    (may_not, unknown) = found(broker)
+    assert may_not == (False, "the relay's user may not write to the topic")
+    assert "may not read the access rules" in unknown[1]
+    add(
+        rule(me, AclOperation.WRITE, "lake.events"),
+        rule(me, AclOperation.DESCRIBE, "kafka-cluster", kind=ResourceType.BROKER),
+    )
+    assert found(broker) == []
+    add(
+        rule("User:etl", AclOperation.WRITE, "lake", ResourcePatternType.PREFIXED),
+        rule("User:boss", AclOperation.ALL, "*"),
+        rule("User:reader", AclOperation.READ, "lake.events"),
+        rule("User:other", AclOperation.WRITE, "elsewhere"),
+        rule("User:gone", AclOperation.WRITE, "lake.events"),
+        rule("User:gone", AclOperation.WRITE, "lake.events", permission=AclPermissionType.DENY),
+    )
+    ((is_warning, reason),) = found(broker)
+    assert is_warning
+    assert reason.endswith("may write to the topic: User:boss, User:etl")
