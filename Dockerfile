@@ -4,7 +4,8 @@
 # Spark's executors use the same image: Spark starts them with the argument 'executor', which is a command of tideline.
 # tini is PID 1: it passes signals on, of which the kernel drops those that PID 1 does not handle yet, and reaps processes that lost
 # their parent, such as those of Spark drivers.
-# For a build that can be repeated, name the base by digest (BASE=python@sha256:…) and Debian's state (DEBIAN_SNAPSHOT=20260901T000000Z).
+# For a build that can be repeated, name the base by digest (BASE=python@sha256:…) and a snapshot of Debian's
+# packages (DEBIAN_SNAPSHOT=URL, in which %s stands for the archive: debian or debian-security).
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS base
@@ -12,7 +13,7 @@ ARG DEBIAN_SNAPSHOT=""
 RUN if [ -n "${DEBIAN_SNAPSHOT}" ]; then \
       rm -f /etc/apt/sources.list.d/* \
       && for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do \
-        printf 'deb [check-valid-until=no] http://snapshot.debian.org/archive/%s/%s %s main\n' "${suite% *}" "${DEBIAN_SNAPSHOT}" "${suite#* }"; \
+        printf "deb [check-valid-until=no] ${DEBIAN_SNAPSHOT} %s main\n" "${suite% *}" "${suite#* }"; \
       done > /etc/apt/sources.list; \
     fi
 
