@@ -152,6 +152,10 @@ dist: venv ## Build wheel and source distribution in dist, and check both
 docs: venv ## Build the site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
+.PHONY: dashboards
+dashboards: venv ## Write the Grafana dashboards of the chart
+	$(BIN)/python -m dev.dashboards
+
 .PHONY: pictures
 pictures: venv ## Draw the pictures of the documentation
 	$(BIN)/python -m dev.pictures

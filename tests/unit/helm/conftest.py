@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -19,3 +21,13 @@ def render() -> Render:
     """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as
     ``Test``."""
     return render_chart
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None and os.environ.get("CI"):
+        pytest.fail("promtool is not installed (Debian: prometheus)")
+    if found is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    return found

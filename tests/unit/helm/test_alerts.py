@@ -7,9 +7,7 @@ series a little better, which must not.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -249,16 +247,6 @@ def test_runbooks_are_below_the_address_of_the_user(rules: dict[str, dict[str, A
 def test_a_daemon_that_is_stopped_on_purpose_is_not_reported_as_dead() -> None:
     (group,) = render_chart(VALUES | {"replicas": 0})["PrometheusRule"]["spec"]["groups"]
     assert {"TidelineDown", "TidelineNotScraped"}.isdisjoint(rule["alert"] for rule in group["rules"])
-
-
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None and os.environ.get("CI"):
-        pytest.fail("promtool is not installed (Debian: prometheus)")
-    if found is None:
-        pytest.skip("promtool is not installed (Debian: prometheus)")
-    return found
 
 
 def run_cases(promtool: str, rules: dict[str, dict[str, Any]], directory: Path, names: list[str]) -> str:
