@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from prometheus_client.exposition import choose_encoder
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from daemon.http.markup import STYLE_SOURCE
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
 from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
-from state.errors import BadInput, TidelineError
+from daemon.http.transport.limits import group_of
+from state.errors import BadInput, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ async def made_response(request: Request, make: Callable[[], Made], lane: Lane =
     """Return the response that ``make`` makes in a thread of the server, within the server's budget."""
     answering: Answering = request.state.answering
     try:
-        made = await answering.run(make, lane)
+        made = await answering.run(make, lane, address_of(request))
         headers = {**_HEADERS, "content-type": made.content_type}
         if made.etag:
             headers |= {"cache-control": "private, no-cache", "etag": made.etag}
@@ -115,6 +117,29 @@ async def made_response(request: Request, make: Callable[[], Made], lane: Lane =
     except TidelineError as error:
         return problem_response(error)
     return HeldResponse(made.content, made.code, headers, release)
+
+
+def address_of(request: Request) -> str:
+    """Return what counts as one client in the queue of requests."""
+    return "" if request.client is None else group_of(request.client.host)
+
+
+async def answer_unrouted(request: Request, error: Exception) -> Response:
+    """Return the problem of a path or a method that no route has."""
+    assert isinstance(error, HTTPException), "registered for its statuses only"
+    path = request.url.path[:PARAMETER_CHARACTERS_MAX]
+    if error.status_code == 404:
+        hint = "GET /api/v1/openapi.json lists the routes."
+        return problem_response(NotFound("there is no such page", path=path, hint=hint))
+    refused = BadInput("the page does not have this method", path=path, method=request.method)
+    content = orjson.dumps(problem_of(refused) | {"status": error.status_code})
+    response = build_response(content, PROBLEM, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+UNROUTED: Final = {404: answer_unrouted, 405: answer_unrouted}
+"""Handlers for an application: without them, it answers as text."""
 
 
 def _known_etags(request: Request) -> list[str]:

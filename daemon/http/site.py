@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.applications import Starlette
 
 from daemon.http.access import Access, Gate
+from daemon.http.endpoints import UNROUTED
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import PROBES, Limits
 from daemon.http.transport.server import HttpServer, reachable
@@ -68,13 +69,13 @@ class Site:
             connections_per_address=config.connections_per_address_max,
             answers_bytes=config.answers_bytes_max,
         )
-        app = Gate(Starlette(routes=list(routes)), access, refused)
+        app = Gate(Starlette(routes=list(routes), exception_handlers=UNROUTED), access, refused)
         self._server = HttpServer(
             app, config.host, config.port, limits=limits, tls=self._tls, refused=refused
         )
         try:
             self._probes = HttpServer(
-                Starlette(routes=list(probes)),
+                Starlette(routes=list(probes), exception_handlers=UNROUTED),
                 config.probes_host,
                 _probes_port(config),
                 limits=PROBES,

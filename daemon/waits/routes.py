@@ -15,7 +15,7 @@ import orjson
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from daemon.http.endpoints import JSON, build_response, problem_response, read_parameters
+from daemon.http.endpoints import JSON, address_of, build_response, problem_response, read_parameters
 from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
 from daemon.http.transport.answering import Lane
 from daemon.waits.conditions import Unresolved
@@ -105,7 +105,7 @@ async def _wait(
     condition: Condition | Unresolved = kind.build(given)
     if isinstance(condition, Unresolved):
         answering: Answering = request.state.answering
-        condition = await answering.run(condition.resolve, Lane.STORE)
+        condition = await answering.run(condition.resolve, Lane.STORE, address_of(request))
     return await waits.wait(condition, timeout_s)
 
 

@@ -10,13 +10,13 @@ The threads are daemon threads: an answer that hangs does not keep the process f
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from daemon.http.transport.fair_queue import FairQueue
 from daemon.http.transport.limits import CHUNK_BYTES
 from state.errors import Overloaded
 
@@ -69,13 +69,19 @@ class Answering:
         for workers in self._lanes.values():
             workers.close()
 
-    async def run(self, work: Callable[[], T], lane: Lane) -> T:
-        """Return the result of ``work``, from a thread of its lane; raise its error, or Overloaded."""
+    async def run(self, work: Callable[[], T], lane: Lane, client: str) -> T:
+        """Return the result of ``work``, from a thread of its lane; raise its error, or Overloaded.
+
+        ``client`` is the address that shares the queue with others. If the queue is full, a request of the
+        client with the most gives way.
+        """
         workers = self._lanes[lane]
         if workers.is_full():
             self._refused("busy")
-            raise Overloaded("too many requests at once", limit=workers.pending, hint=_HINT)
-        return await workers.run(work)
+            busy = Overloaded("too many requests at once", limit=workers.pending, hint=_HINT)
+            if not workers.displace(client, busy):
+                raise busy
+        return await workers.run(work, client)
 
     def hold(self, size_bytes: int, lane: Lane) -> Callable[[], None]:
         """Take the size of an answer from the budget, and return what gives it back; raise Overloaded.
@@ -110,18 +116,26 @@ class _Workers:
         self._workers = workers
         self._pending_max = workers + waiting
         self._name = name
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._tasks: FairQueue[_Task] = FairQueue()
         self._started = 0
         self.pending = 0
 
     def close(self) -> None:
-        for _ in range(self._started):
-            self._tasks.put(None)
+        self._tasks.close()
 
     def is_full(self) -> bool:
         return self.pending >= self._pending_max
 
-    async def run(self, work: Callable[[], T]) -> T:
+    def displace(self, newcomer: str, reason: Overloaded) -> bool:
+        """Refuse a waiting request in favour of a client that has fewer; return False if there is none."""
+        task = self._tasks.displace(newcomer)
+        if task is None:
+            return False
+        _, answered, _ = task
+        answered.set_exception(reason)
+        return True
+
+    async def run(self, work: Callable[[], T], client: str) -> T:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[T] = loop.create_future()
         self.pending += 1
@@ -130,7 +144,7 @@ class _Workers:
             self._started += 1
             name = f"{self._name}-{self._started}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
-        self._tasks.put((work, answered, loop))
+        self._tasks.put(client, (work, answered, loop))
         return await asyncio.shield(answered)
 
     def _finish(self, answered: asyncio.Future[Any]) -> None:
@@ -139,7 +153,7 @@ class _Workers:
             answered.exception()  # its waiter may have left
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (task := self._tasks.take()) is not None:
             work, answered, loop = task
             try:
                 deliver, value = answered.set_result, work()

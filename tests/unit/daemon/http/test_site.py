@@ -58,9 +58,11 @@ class RunningSite:
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._registry = registry
 
-    def ask(self, *headers: str, method: str = "GET", host: str = "localhost") -> tuple[int, Any]:
+    def ask(
+        self, *headers: str, method: str = "GET", host: str = "localhost", path: str = "/role"
+    ) -> tuple[int, Any]:
         """Send a request to the route, and return the status and what it says."""
-        head = [f"{method} /role HTTP/1.1", f"host: {host}", "connection: close", *headers, "", ""]
+        head = [f"{method} {path} HTTP/1.1", f"host: {host}", "connection: close", *headers, "", ""]
         with closing(connect(self.port)) as client:
             client.sendall("\r\n".join(head).encode())
             answer = rest_of(client)
@@ -107,6 +109,14 @@ def basic(token: str) -> str:
 def test_without_tokens_everyone_on_this_machine_may_view(tmp_path: Path) -> None:
     with site(tmp_path) as running:
         assert running.ask() == (200, ["anonymous", False])
+
+
+def test_paths_and_methods_that_no_route_has_are_problems(tmp_path: Path) -> None:
+    with site(tmp_path) as running:
+        code, problem = running.ask(path="/none%1b")
+        assert (code, problem["status"], problem["code"]) == (404, 404, "not-found")
+        code, problem = running.ask(method="PUT")
+        assert (code, problem["status"], problem["context"]["method"]) == (405, 405, "PUT")
 
 
 def test_a_token_gives_its_role(tmp_path: Path, tokens: dict[str, Any]) -> None:

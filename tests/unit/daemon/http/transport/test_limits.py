@@ -249,6 +249,24 @@ def test_questions_beyond_the_queue_are_refused_while_the_status_and_probes_answ
         assert sorted(map(status_on, clients)) == [200] * 5 + [503] * 15
 
 
+def test_an_address_that_fills_the_queue_gives_way_to_another(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with (
+        limited(questions, refused, memory_workers=1, waiting=3) as server,
+        connected(server.port, 6, "127.0.0.2") as greedy,
+        connected(server.port, 1, "127.0.0.3") as others,
+    ):
+        for client in greedy:
+            client.sendall(GET % b"/slow")
+        eventually(lambda: refused["busy"] == 2)
+        others[0].sendall(GET % b"/slow")
+        eventually(lambda: refused["busy"] == 3)
+        questions.released.set()
+        assert status_on(others[0]) == 200
+        assert sorted(map(status_on, greedy)) == [200] * 3 + [503] * 3
+
+
 def test_answers_that_nobody_reads_have_a_common_budget(questions: Questions, refused: Counter[str]) -> None:
     with limited(questions, refused, answers_bytes=3 * LARGE_BYTES) as server:
         with connected(server.port, 5) as clients:
