@@ -93,6 +93,7 @@ class Replica(Capability):
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
+        from daemon.replica.pages import policy_pages
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
         from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
@@ -125,5 +126,7 @@ class Replica(Capability):
             later_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
             wait_kinds=[] if runtime.relays_only else [replica_kind(runtime, replicas, projection_name)],
-            routes=() if runtime.relays_only else policy_routes(runtime.config, runtime.audit),
+            routes=()
+            if runtime.relays_only
+            else (*policy_pages(runtime.status), *policy_routes(runtime.config, runtime.audit)),
         )

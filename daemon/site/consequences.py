@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 
 _TEXTS: Final = {
+    "pause": (
+        "Events of policy {name} are not applied until you resume it. Readers of the target keep seeing the "
+        "present state."
+    ),
     "resume": "Policy {name} continues from its position. No event is left out.",
     "release": (
         "{what} is followed again. If its missed events can still be read, they are applied; otherwise "

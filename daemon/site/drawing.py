@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
 
 from daemon.status.flow import FlowNode
 from daemon.terminal.layout import count_text, duration_text, number_text
@@ -66,7 +67,9 @@ def _stream(status: DaemonStatus, source: SourceStatus, nodes: Sequence[FlowNode
     for view in views:
         by_target.setdefault((view.target or "").partition("/")[0], []).append(view)
     kept = by_target.pop("", [])
-    groups = [Group(_readers(group), _target(target, group)) for target, group in sorted(by_target.items())]
+    groups = [
+        Group(_readers(target, group), _target(target, group)) for target, group in sorted(by_target.items())
+    ]
     beside = (*(reader_node(view) for view in kept), *(node for node in nodes if node.source == source.name))
     if beside:
         groups.append(Group(beside))
@@ -90,14 +93,15 @@ def _stream(status: DaemonStatus, source: SourceStatus, nodes: Sequence[FlowNode
     return Stream(event, topic, tuple(groups))
 
 
-def _readers(views: Sequence[ProjectionView]) -> tuple[FlowNode, ...]:
+def _readers(target: str, views: Sequence[ProjectionView]) -> tuple[FlowNode, ...]:
     if len(views) <= SHOWN_MAX:
         return tuple(map(reader_node, views))
     states = Counter(_late(view.state, view.lag_s) for view in views)
     name = count_text(len(views), "policy", "policies")
     worst = next((state for state in _WORST if state in states), "following")
     facts = tuple(f"{number_text(count)} {state}" for state, count in states.most_common())
-    return (FlowNode(kind="replica", name=name, state=worst, facts=facts, href=""),)
+    query = urlencode({"filter": f"{target}/"})
+    return (FlowNode(kind="replica", name=name, state=worst, facts=facts, href=f"/policies?{query}"),)
 
 
 def reader_node(view: ProjectionView) -> FlowNode:
@@ -113,10 +117,9 @@ def reader_node(view: ProjectionView) -> FlowNode:
     return FlowNode(
         kind="replica" if is_replica else kind,
         name=name,
-        state="quarantined"
-        if view.quarantined and view.state == "following"
-        else _late(view.state, view.lag_s),
+        state=state,
         facts=tuple(facts),
+        href=f"/policies/{quote(name)}" if is_replica else "",
     )
 
 

@@ -38,7 +38,7 @@ def overview_values(status: DaemonStatus, sections: Sequence[StatusSection[Any]]
     nodes = chain.from_iterable(section.flow(section.of(status)) for section in sections)
     return {
         "status": status,
-        "needs": _cards(status.needs_operator),
+        "needs": make_cards(status.needs_operator),
         "needs_total": len(status.needs_operator),
         "drawing": draw(status, nodes),
         "lag_s": max((view.lag_s or 0.0 for view in status.projections), default=None),
@@ -48,7 +48,8 @@ def overview_values(status: DaemonStatus, sections: Sequence[StatusSection[Any]]
     }
 
 
-def _cards(actions: Sequence[OperatorAction]) -> list[Card]:
+def make_cards(actions: Sequence[OperatorAction]) -> list[Card]:
+    """Return the cards of states, the most urgent ones first."""
     rank = {kind: place for place, kind in enumerate(_ORDER)}
     listed = sorted(actions, key=lambda action: rank.get(action.kind, len(rank)))
     return [_make_card(each) for each in listed[:CARDS_MAX]]

@@ -16,7 +16,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from daemon.terminal.layout import duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, number_text
 
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "json": lambda value: orjson.dumps(value).decode(),
+        "size": bytes_text,
         "number": number_text,
         "duration": duration_text,
         "moment": moment_text,

@@ -13,6 +13,7 @@ from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
 from daemon.process.volume import VolumeCollector
+from daemon.replica.pages import policy_pages
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
@@ -109,4 +110,6 @@ def app_of(
 ) -> Starlette:
     """Return the HTTP application with ``routes`` beside those of the status."""
     views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
-    return Starlette(routes=site_routes(status, SECTIONS, [*status_routes(views), *routes]))
+    return Starlette(
+        routes=site_routes(status, SECTIONS, [*policy_pages(status), *status_routes(views), *routes])
+    )

@@ -76,11 +76,14 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
             page.close()
 
 
-@pytest.mark.parametrize("path", ["/api", "/docs", "/docs/runbooks", "/docs/none"])
-def test_the_other_pages_are_accessible(browser: Browser, path: str) -> None:
-    with served(app_of()) as server:
-        page = browser.new_page()
+@pytest.mark.parametrize(
+    "path", ["/api", "/docs", "/docs/runbooks", "/docs/none", "/policies", "/policies/shop"]
+)
+def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
+    with served(app_of(status=site_states.troubled_status)) as server:
+        page = browser.new_page(viewport={"width": 390, "height": 900})
         page.goto(f"http://127.0.0.1:{server.port}{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         page.close()

@@ -1,0 +1,56 @@
+"""Lists of many rows: one page of them, filtered by words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from daemon.site.pages import Asked
+
+
+ROWS: Final = 50
+PARAMETERS: Final = ("filter", "page")
+"""Parameters of a page with a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The rows of one page of a list."""
+
+    rows: Sequence[Any]
+    total: int
+    """Rows that have the words of the filter."""
+    page: int
+    filter: str
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least 1."""
+        return max(1, -(-self.total // ROWS))
+
+    def query(self, page: int) -> str:
+        """Return the query of another page of the list."""
+        given: Mapping[str, Any] = {"filter": self.filter} if self.filter else {}
+        return urlencode({**given, "page": page})
+
+
+def list_rows(asked: Asked, rows: Sequence[Any], text_of: Callable[[Any], str]) -> Listed:
+    """Return the page that is requested of the rows with all words of the filter, in any case.
+
+    Raises BadInput.
+    """
+    given = asked.parameters.get("page", "1")
+    if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= 10**6):
+        raise BadInput("must be a number from 1", parameter="page", value=given[:100])
+    text = asked.parameters.get("filter", "").strip()
+    words = text.lower().split()
+    found = [row for row in rows if all(word in text_of(row).lower() for word in words)] if words else rows
+    page = int(given)
+    return Listed(found[(page - 1) * ROWS : page * ROWS], len(found), page, text)
