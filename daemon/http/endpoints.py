@@ -15,7 +15,6 @@ from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from daemon.http.markup import STYLE_SOURCE
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
 from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
@@ -40,7 +39,7 @@ HTML: Final = "text/html; charset=utf-8"
 _HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; script-src 'self'; img-src 'self'; "
-    f"style-src 'self' {STYLE_SOURCE}; connect-src 'self'; "
+    "style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
 }

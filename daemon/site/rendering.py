@@ -83,6 +83,8 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "json": lambda value: orjson.dumps(value).decode(),
+        "hour": _hour,
+        "percent": percent_text,
         "size": bytes_text,
         "number": number_text,
         "duration": duration_text,
@@ -90,7 +92,7 @@ def _environment() -> Environment:
         "tone": lambda state: TONES.get(state, "idle"),
         "words": lambda name: name.replace("-", " ").capitalize(),
     }
-    environment.globals |= {"static": static_path}
+    environment.globals |= {"static": static_path, "style": _style}
     return environment
 
 
@@ -98,6 +100,21 @@ def _escape_controls(value: object) -> object:
     if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
         return value
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in value)
+
+
+def percent_text(share: float) -> str:
+    """Return a share as a percentage such as ``42 %`` or ``0.31 %``."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def _hour(hour: int | None) -> str:
+    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
+
+
+def _style() -> Markup:
+    """Return the style of the site, for a page that is a file."""
+    return Markup((static_files() / "site.css").read_text())  # noqa: S704 - our own file
 
 
 def moment_text(time_s: float | None) -> str:

@@ -213,7 +213,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
     with closing(FlatAnswers(config, tuple)) as answers:
         table = answers.show_table(NAME)
     page, properties = directory / "page.html", directory / "spark.conf"
-    page.write_text(flat_page(table, served=False))
+    page.write_text(flat_page(table))
     properties.write_text("".join(f"{name} {value}\n" for name, value in build_conf(settings).items()))
     column = _choose_column(table["columns"], time.key.text)
     # S608: shown, never run

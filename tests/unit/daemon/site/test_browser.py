@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
 from starlette.routing import Route
 
 from daemon.http.access import Access, Gate
@@ -16,6 +13,7 @@ from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
 
@@ -24,19 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from playwright.sync_api import Browser
     from starlette.requests import Request
     from starlette.responses import Response
 
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 STATES = {
     "empty": site_states.empty_status,
     "healthy": site_states.healthy_status,
@@ -51,15 +41,8 @@ TOKEN = "o" * 32
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("chromium is not installed (Debian: chromium)")
-        pytest.skip("chromium is not installed (Debian: chromium)")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    with launched_browser() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.mark.parametrize("state", STATES)

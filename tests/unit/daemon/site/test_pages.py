@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 
+import pytest
+
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
-from daemon.site.rendering import static_files, static_path
+from daemon.site.rendering import percent_text, static_files, static_path
 from daemon.site.runbooks import runbook_path
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
@@ -74,3 +76,10 @@ def test_a_login_asks_for_a_token() -> None:
         answer = asked(server.port, "/login")
     assert answer.status == 401
     assert "Basic" in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, "0 %"), (0.0031, "0.31 %"), (0.42, "42 %"), (1.7, "170 %")]
+)
+def test_small_shares_are_shown_with_two_digits(share: float, text: str) -> None:
+    assert percent_text(share) == text
