@@ -14,6 +14,8 @@ from state.bounds import bounds_of, read_descriptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.endpoint.process import ProbesAddress
+
 
 def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the option for a limit of the endpoint: default, bounds and help are those of the setting."""
@@ -74,6 +76,11 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     "the system.",
 )
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
+@click.option(
+    "--http-token-file",
+    type=click.Path(path_type=Path),
+    help="File with tokens, one per line, of which /metrics then requires one. /livez requires none.",
+)
 @limit("connections_max")
 @limit("connections_per_address_max")
 @limit("request_bytes_max")
@@ -101,6 +108,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     metastore_tls: bool,
     metastore_tls_ca: Path | None,
     http: str | None,
+    http_token_file: Path | None,
     connections_max: int,
     connections_per_address_max: int,
     request_bytes_max: int,
@@ -117,15 +125,17 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     unchanged. Needs no configuration file, no Kafka and no state.
 
     With --source or --config, the settings are those of the section 'serve' of the configuration, and
-    partition calls are answered from the index that the daemon maintains. Only --http and --log-level apply
-    then.
+    partition calls are answered from the index that the daemon maintains. Only --http, --http-token-file
+    and --log-level apply then.
     """
     from daemon.endpoint.metrics import EndpointMetrics
-    from daemon.endpoint.process import run_endpoint
+    from daemon.endpoint.process import ProbesAddress, run_endpoint
     from daemon.process.logs import LogSettings, configure_logs
     from daemon.process.metrics import build_registry
 
-    probes = None if http is None else parse_listen(http, "--http")
+    if http_token_file is not None and http is None:
+        raise click.UsageError("--http-token-file requires --http.")
+    probes = None if http is None else ProbesAddress(*parse_listen(http, "--http"), http_token_file)
     if source is not None or config_path is not None:
         _serve_source(config_path, source, probes, progress_fd, log_level, metastores)
         return
@@ -158,7 +168,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 def _serve_source(  # noqa: PLR0913, PLR0917 - the options that apply
     config_path: Path | None,
     source: str | None,
-    http: tuple[str, int] | None,
+    http: ProbesAddress | None,
     progress_fd: int | None,
     log_level: str,
     metastores: Sequence[str],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,7 +15,10 @@ from starlette.routing import Route
 
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.upstream import check_metastore, refuse_own_address
-from daemon.http.endpoints import metrics_response, probe_response
+from daemon.http.access import Access, Gate
+from daemon.http.endpoints import UNROUTED, metrics_response, probe_response
+from daemon.http.metrics import HttpMetrics
+from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import PROBES
 from daemon.http.transport.server import HttpServer
 from daemon.process.descriptors import raise_limit
@@ -23,6 +27,7 @@ from daemon.process.signals import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
@@ -36,12 +41,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ProbesAddress:
+    """Where ``/livez`` and ``/metrics`` are served."""
+
+    host: str
+    port: int
+    token_file: Path | None = None
+    """Tokens for ``/metrics``, one per line. Without a file, everyone who reaches the address may read it."""
+
+
 def run_endpoint(
     settings: EndpointSettings,
     metrics: EndpointMetrics,
     registry: CollectorRegistry,
     *,
-    http: tuple[str, int] | None = None,
+    http: ProbesAddress | None = None,
     make_responders: Callable[[], Sequence[Responder]] = tuple,
     started: Callable[[str], None] = lambda _address: None,
 ) -> None:
@@ -66,17 +81,21 @@ def run_endpoint(
 
 
 @contextmanager
-def _probes(registry: CollectorRegistry, http: tuple[str, int] | None) -> Iterator[str | None]:
+def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator[str | None]:
     """Serve ``/metrics`` and ``/livez`` if an address is given, and yield it."""
     if http is None:
         yield None
         return
-    with closing(HttpServer(Starlette(routes=endpoint_routes(registry)), *http, limits=PROBES)) as probes:
+    refused = HttpMetrics(registry).refused_by("probes")
+    app = Starlette(routes=endpoint_routes(registry, http, refused), exception_handlers=UNROUTED)
+    with closing(HttpServer(app, http.host, http.port, limits=PROBES, refused=refused)) as probes:
         probes.start()
         yield f"{probes.host}:{probes.port}"
 
 
-def endpoint_routes(registry: CollectorRegistry) -> Sequence[Route]:
+def endpoint_routes(
+    registry: CollectorRegistry, http: ProbesAddress, refused: Callable[[str], None]
+) -> Sequence[Route]:
     """Return the routes; they never wait for the metastore."""
 
     async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
@@ -85,4 +104,11 @@ def endpoint_routes(registry: CollectorRegistry) -> Sequence[Route]:
     async def metrics(request: Request) -> Response:
         return await metrics_response(request, registry)
 
-    return [Route("/livez", livez, methods=["GET"]), Route("/metrics", metrics, methods=["GET"])]
+    routes = [Route("/livez", livez, methods=["GET"])]
+    measured = Route("/metrics", metrics, methods=["GET"])
+    if http.token_file is None:
+        return [*routes, measured]
+    tokens = Tokens([TokenFile(Client("metrics", Role.VIEW), http.token_file)])
+    access = Access(tokens=tokens, allows_anonymous=False)
+    # Probes of Kubernetes have no token.
+    return [*routes, Route("/metrics", Gate(Starlette(routes=[measured]), access, refused))]

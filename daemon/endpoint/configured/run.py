@@ -10,7 +10,7 @@ from daemon.endpoint.configured.assembly import open_answers
 from daemon.endpoint.configured.reports import STOP_REQUESTED, Reports
 from daemon.endpoint.configured.settings import choose_source, endpoint_settings
 from daemon.endpoint.metrics import EndpointMetrics
-from daemon.endpoint.process import run_endpoint
+from daemon.endpoint.process import ProbesAddress, run_endpoint
 from daemon.process.metrics import build_registry
 from daemon.process.signals import end_with_parent
 from state.errors import TidelineError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def serve_source(
-    config: Config, source: str | None, *, http: tuple[str, int] | None, progress_fd: int | None
+    config: Config, source: str | None, *, http: ProbesAddress | None, progress_fd: int | None
 ) -> None:
     """Serve until SIGTERM; with ``progress_fd``, report to the daemon and end with it. Raises ConfigError."""
     if progress_fd is None:
@@ -62,9 +62,7 @@ class _Endpoint:
             config, source, self._settings, self._metrics, behind
         )
 
-    def run(
-        self, http: tuple[str, int] | None, started: Callable[[str], None] = lambda _address: None
-    ) -> None:
+    def run(self, http: ProbesAddress | None, started: Callable[[str], None] = lambda _address: None) -> None:
         """Serve until SIGTERM."""
         answers = self.answers
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +71,31 @@ def test_the_command_serves_until_sigterm_and_shows_metrics() -> None:
                     assert json.load(answer)["ok"]
                 assert '"calls_cut_off":0' in ended(process)
                 assert client.receive_to_end() == b""
+
+
+def test_metrics_require_a_token_if_a_file_with_tokens_is_given_and_probes_do_not(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{'t' * 32}\n")
+    with RawMetastore() as metastore:
+        options = ["--metastore", f"thrift://127.0.0.1:{metastore.port}", "--listen", "127.0.0.1:0"]
+        http = ["--http", "127.0.0.1:0", "--http-token-file", str(tokens)]
+        with running([*COMMAND, "serve", *options, *http]) as process:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["http"]
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"http://{address}/metrics")
+            assert refused.value.code == 401
+            refused.value.close()
+            headers = {"Authorization": f"Bearer {'t' * 32}"}
+            request = urllib.request.Request(f"http://{address}/metrics", headers=headers)
+            with urllib.request.urlopen(request) as answer:  # noqa: S310 - the address is above
+                assert b'refused_total{listener="probes",reason="unauthenticated"} 1.0' in answer.read()
+            with urllib.request.urlopen(f"http://{address}/livez") as answer:
+                assert json.load(answer)["ok"]
+
+
+def test_a_file_with_tokens_alone_is_a_usage_error() -> None:
+    assert tideline(["serve", "--metastore", "thrift://m:9083", "--http-token-file", "tokens"]) == 2
 
 
 def test_the_command_warns_at_the_start_if_the_metastore_cannot_be_reached() -> None:
