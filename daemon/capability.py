@@ -120,6 +120,8 @@ class Capability:
     commands: Sequence[Command] = ()
     heading: str = ""
     """Heading of its commands in ``tideline --help``; capabilities may share one."""
+    divides_policies: bool = False
+    """Whether each of several daemons runs a share of it; otherwise daemon 0 runs all of it."""
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
         """Return the sections of the configuration that the capability adds."""

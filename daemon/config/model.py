@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, create_model
 from daemon.config.fields import Name
 from daemon.config.section import Section
 from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetConfig
+from daemon.config.settings.daemons import DaemonsConfig
 from daemon.config.settings.policies import PolicyConfig, PolicyPatternConfig
 from daemon.config.settings.process import (
     FilesConfig,
@@ -52,6 +53,9 @@ class Config(Section):
     )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; required as soon as there is a source."
+    )
+    daemons: DaemonsConfig = Field(
+        default=DaemonsConfig(), description="How several daemons divide the policies."
     )
     state: StateConfig = Field(default=StateConfig(), description="The state that the daemon keeps.")
     http: HttpConfig = Field(default=HttpConfig(), description="The site, the JSON API, probes and metrics.")

@@ -74,6 +74,35 @@ def open_state(
     return store
 
 
+def set_aside_state(directory: Path, kind: str, name: str) -> bool:
+    """Move the file of a part's state into the directory ``moved``, in place of an earlier one;
+    return whether there was one. The part must not be open.
+
+    Raises ConfigError if that is not possible.
+    """
+    path = state_path(directory, kind, name)
+    if not path.is_file():
+        return False
+    moved = directory / "moved"
+    try:
+        moved.mkdir(mode=0o700, exist_ok=True)
+        for suffix in ("-shm", "-wal", ""):  # the file last, so that a repetition completes the others
+            source, target = path.with_name(path.name + suffix), moved / (path.name + suffix)
+            target.unlink(missing_ok=True)
+            if source.is_file():
+                source.replace(target)
+        sync_directory(directory)
+    except OSError as error:
+        raise ConfigError(
+            "the state of a policy that another daemon follows cannot be set aside",
+            hint="Give the daemon's user the right to write in the state directory.",
+            key="state.dir",
+            value=str(path),
+            reason=error.strerror or str(error),
+        ) from error
+    return True
+
+
 def open_stores() -> dict[str, SqliteStore]:
     """Return the stores that this process has open, by path."""
     with _OPEN_LOCK:

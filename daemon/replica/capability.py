@@ -24,6 +24,7 @@ class Replica(Capability):
     """Keeps a replica of each policy's database."""
 
     heading = "Replicas"
+    divides_policies = True
     commands = (
         Command(
             "bootstrap",
@@ -74,10 +75,11 @@ class Replica(Capability):
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections of replicas; each names its field in the status."""
         from daemon.replica.status.compactions import COMPACTIONS
+        from daemon.replica.status.division import DAEMONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
 
-        return (*(each.section for each in POLICY_SECTIONS), VERIFICATION, COMPACTIONS)
+        return (*(each.section for each in POLICY_SECTIONS), VERIFICATION, COMPACTIONS, DAEMONS)
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
         """Check the clusters of copy jobs, and whether rows that Spark writes reach the target."""
@@ -97,6 +99,7 @@ class Replica(Capability):
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
         from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
+        from daemon.replica.status.division import DAEMONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
         from daemon.replica.waits import replica_kind
@@ -118,6 +121,7 @@ class Replica(Capability):
             *(SectionPart(each.section, partial(replicas.rows, each)) for each in POLICY_SECTIONS),
             SectionPart(VERIFICATION, lambda _: tuple(status() for status in replicas.samplers)),
             SectionPart(COMPACTIONS, lambda _: tuple(each for read in watches for each in read())),
+            SectionPart(DAEMONS, lambda _: replicas.division()),
         ]
         configured = replicas.projections()
         return Parts(

@@ -37,11 +37,20 @@ class OpenPolicy:
 
 
 def require_policy(config: Config, name: str) -> None:
-    """Raise ConfigError if no policy has this name."""
+    """Raise ConfigError if no policy has this name, or if another daemon follows it."""
     if config.find_policy(name) is None:
         patterns = (f"{pattern}.DATABASE" for pattern in config.policy_patterns)
         names = ", ".join((*config.policies, *patterns)) or "none"
         raise ConfigError("unknown policy", hint=f"Configured policies: {names}.", key="policies", value=name)
+    owner = config.daemons.owner_of(name)
+    if owner != config.daemons.ordinal:
+        raise ConfigError(
+            "another daemon follows the policy",
+            hint=f"Run the command with the configuration and the state directory of daemon {owner}.",
+            key="daemons.ordinal",
+            value=config.daemons.ordinal,
+            expected=owner,
+        )
 
 
 def handler_policy(config: Config, name: str) -> Policy:

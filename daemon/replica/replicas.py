@@ -4,6 +4,10 @@ At start, the replicas of a pattern (section ``policy_patterns``) that have a st
 once: the source need not be reachable, and a database that has been dropped there must be dropped on the
 target. Others are found by listing the databases of the source's metastore at intervals. A database is found
 some seconds after its creation; its bootstrap then loads what was written meanwhile, so nothing is lost.
+
+With several daemons, each adds only its own policies. A policy that moves continues from what its target says
+about it, as after the loss of the state file. Its former owner sets the state file aside, so that a policy
+that comes back is not opened with an old state.
 """
 
 from __future__ import annotations
@@ -14,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from daemon.process.heartbeat import wait
-from daemon.process.state_directory import state_path
+from daemon.process.state_directory import set_aside_state, state_path
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_turns import BootstrapTurns
+from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.shared import SharedResources
+from daemon.replica.status.division import PoliciesOfDaemon
 from daemon.replica.status.policy_sections import LOADS_OF_POLICY
 from daemon.replica.verification.sampler import build_sampler
 from state.errors import ConfigError
@@ -55,11 +61,14 @@ class Replicas:
         # Values are replaced as a whole, because HTTP threads iterate over them.
         self._on_target: dict[str, tuple[str, ...]] = {}
         self.all: tuple[ReplicaPart, ...] = ()
+        self._elsewhere: frozenset[str] = frozenset()
+        """The policies that other daemons follow."""
         self._by_policy: dict[str, ReplicaPart] = {}
         self.samplers: tuple[Callable[[], SamplerStatus], ...] = ()
 
     def add(self, name: str, start: Callable[[Job], None]) -> None:
-        """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it is there.
+        """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it is there,
+        or if another daemon follows the policy.
 
         Raises ConfigError if another policy has the same target database.
         """
@@ -74,6 +83,9 @@ class Replicas:
                 key=f"{name}: target database",
                 value=policy.replica_database,
             )
+        if not self._runtime.config.daemons.owns(name):
+            self._leave_to_owner(name)
+            return
         projections = {replica.part.name for replica in self.all}
         replica = build_replica(self._runtime, name, self._metrics, self._bootstraps, self.shared)
         if replica.part.name in projections:
@@ -86,6 +98,26 @@ class Replicas:
             job, status = build_sampler(self._runtime, name, self.shared)
             start(job)
             self.samplers = (*self.samplers, status)
+
+    def _leave_to_owner(self, name: str) -> None:
+        self._elsewhere |= {name}
+        for kind in (STATE_KIND, EXTERNAL_KIND):
+            if set_aside_state(self._runtime.config.state.dir, kind, name):
+                owner = self._runtime.config.daemons.owner_of(name)
+                log.info(
+                    "another daemon follows the policy; its state is set aside", policy=name, owner=owner
+                )
+
+    def division(self) -> tuple[PoliciesOfDaemon, ...]:
+        """Return the daemons with the policies that each follows, as far as they are known here."""
+        daemons = self._runtime.config.daemons
+        policies: dict[int, list[str]] = {ordinal: [] for ordinal in range(daemons.count)}
+        for name in sorted({*self._by_policy, *self._elsewhere}):
+            policies[daemons.owner_of(name)].append(name)
+        return tuple(
+            PoliciesOfDaemon(ordinal, ordinal == daemons.ordinal, tuple(names))
+            for ordinal, names in policies.items()
+        )
 
     def on_target(self, target: str) -> tuple[str, ...]:
         """Return the names of the policies that replicate to ``target``."""
@@ -181,5 +213,6 @@ class DatabaseDiscovery:
             except ConfigError as error:
                 yield error
                 continue
-            log.info("database found", policy=name, database=database)
+            if self._config.daemons.owns(name):
+                log.info("database found", policy=name, database=database)
             self._started.add(name)

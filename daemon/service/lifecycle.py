@@ -46,6 +46,7 @@ from daemon.process.state_keeper import LOOP, StateKeeper
 from daemon.process.supervisor import Job, Supervisor
 from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
+from daemon.service.division import select_share
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
@@ -120,7 +121,7 @@ class _Daemon:
 
     def __init__(self, config: Config, *, projections: bool, config_file: Path | None) -> None:
         # Start 3.
-        self._config = config
+        self._config = config = select_share(config)
         sections = all_sections()
         registry = process_registry(self._status, sections, config.metrics.policies_max)
         registry.register(VolumeCollector(config.state.dir))

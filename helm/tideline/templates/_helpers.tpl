@@ -62,6 +62,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $_ := set $http "names" (list .Values.ingress.host) }}
 {{- end }}
 {{- $pod := dict "state" (dict "dir" "/var/lib/tideline") "http" $http }}
+{{- if gt (.Values.replicas | int) 1 }}
+{{- $_ := set $pod "daemons" (dict "count" (.Values.replicas | int)) }}
+{{- end }}
 {{- range $name, $_ := .Values.config.serve }}
 {{- $_ := set $pod "serve" (merge (dict $name (dict "listen" "0.0.0.0:9083")) ($pod.serve | default dict)) }}
 {{- end }}
@@ -160,4 +163,11 @@ runAsUser: 10001
 runAsGroup: 10001
 seccompProfile:
   type: RuntimeDefault
+{{- end }}
+
+{{- /* The pod with the site, the API and the endpoints: of several daemons, number 0 runs everything that is not a policy. */ -}}
+{{- define "tideline.firstPod" -}}
+{{- if gt (.Values.replicas | int) 1 }}
+apps.kubernetes.io/pod-index: "0"
+{{- end }}
 {{- end }}

@@ -55,6 +55,19 @@ SHOP = 'projection="replication:shop"'
 LAKE = 'source="lake"'
 CALLS = "tideline_endpoint_calls_not_answered_total"
 CASES: dict[str, Case] = {
+    "TidelinePoliciesWithoutDaemon": Case(
+        {
+            f'tideline_policies_known{{{TARGET},pod="a"}}': "6x90",
+            f'tideline_policies_owned{{{TARGET},pod="a"}}': "4x90",
+            f'tideline_policies_owned{{{TARGET},pod="b"}}': "1x90",
+        },
+        {
+            f'tideline_policies_known{{{TARGET},pod="a"}}': "6x90",
+            f'tideline_policies_owned{{{TARGET},pod="a"}}': "4x90",
+            f'tideline_policies_owned{{{TARGET},pod="b"}}': "2x90",
+        },
+        labels={"namespace": "prod", "service": "demo-tideline"},
+    ),
     "TidelineDown": constant(f"up{{{TARGET}}}", 0, 1, namespace="prod", service="demo-tideline"),
     "TidelineNotScraped": Case(
         {}, {f"up{{{TARGET}}}": "1x90"}, labels={"namespace": "prod", "service": "demo-tideline"}

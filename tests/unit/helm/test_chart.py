@@ -321,6 +321,18 @@ def test_there_is_one_pod_with_one_volume_that_no_other_pod_can_mount(render: Re
     assert objects["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
 
 
+def test_several_daemons_know_their_number_and_only_the_first_one_serves(render: Render) -> None:
+    objects = render({"replicas": 3, "serviceMonitor": {"enabled": True}})
+    config = yaml.safe_load(objects["ConfigMap"]["data"]["tideline.yaml"])
+    assert config["daemons"] == {"count": 3}
+    (container,) = pod(objects)["containers"]
+    (ordinal,) = container["env"]
+    assert ordinal["name"] == "TIDELINE__DAEMONS__ORDINAL"
+    assert "pod-index" in ordinal["valueFrom"]["fieldRef"]["fieldPath"]
+    selected = objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+    assert selected["app.kubernetes.io/component"] == "headless"
+
+
 def test_a_changed_configuration_restarts_the_pod_and_nothing_else_does(render: Render) -> None:
     def checksum(values: Values) -> str:
         return str(
@@ -348,7 +360,7 @@ def test_the_image_is_pinned(render: Render, image: dict[str, str], expected: st
 @pytest.mark.parametrize(
     "values",
     [
-        {"replicas": 2},
+        {"replicas": 65},
         {"replica": 1},
         {"image": {"tag": "latest"}},
         {"image": {"digest": "sha256:abc"}},

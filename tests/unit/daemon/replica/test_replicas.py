@@ -182,3 +182,19 @@ def test_a_replica_that_cannot_be_built_leaves_its_state_file_closed(
         with pytest.raises(ConfigError, match="Spark is not installed"):
             build(config)
     open_state(config.state.dir, STATE_KIND, "all.sales_eu").close()
+
+
+def test_the_state_of_a_policy_that_moved_to_another_daemon_is_set_aside(tmp_path: Path) -> None:
+    config = configured(tmp_path, all=SALES)
+    owner = config.daemons.model_copy(update={"count": 2}).owner_of("all.sales_eu")
+    other = config.daemons.model_copy(update={"count": 2, "ordinal": 1 - owner})
+    open_state(tmp_path, STATE_KIND, "all.sales_eu").close()
+    started: list[Job] = []
+    runtime = runtime_of(config.model_copy(update={"daemons": other}))
+    replicas = Replicas(runtime, ReplicaMetrics(CollectorRegistry(), runtime.projections))
+    replicas.add("all.sales_eu", started.append)
+    assert not started
+    assert not list(tmp_path.glob("*.db*"))
+    assert (tmp_path / "moved" / "replication-all.sales_eu.db").is_file()
+    rows = replicas.division()
+    assert [(row.is_self, row.policies) for row in rows if row.policies] == [(False, ("all.sales_eu",))]
