@@ -48,6 +48,13 @@ MATRIX: Final[dict[str, Values]] = {
         "networkPolicy": {"clients": [PEER]},
         "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
     },
+    "several daemons": {
+        "replicas": 3,
+        "config": {**SOURCE, "catalog": {"lake": {"partitions": {"tables": ["*.*"]}}}, "serve": {"lake": {}}},
+        "networkPolicy": {"clients": [PEER]},
+        "env": [{"name": "A", "value": "b"}],
+        "serviceMonitor": {"enabled": True},
+    },
     "ingress": {
         "ingress": {
             "enabled": True,
