@@ -163,6 +163,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "endpoints": (),
         "retention": (),
         "points": (),
+        "daemons": (),
     }
     sections |= values["sections"] | changes.pop("sections", {})  # type: ignore[operator]  # both are dicts
     # Names are the fields

@@ -150,10 +150,12 @@ def await_fenced(daemons: Daemons, moved: set[str]) -> None:
     """Wait until the two daemons of before have lost exactly the policies that moved to the third one."""
     for ordinal in (0, 1):
         own = owned(daemons.dbs, count=2, ordinal=ordinal)
-        expected = {db: "failed" if db in moved else "following" for db in own}
-        daemons.all[ordinal].status_when(lambda status, expected=expected: states(status) == expected)
-    status = daemons.all[2].status_when(lambda status: states(status) == dict.fromkeys(moved, "following"))
-    assert not status.failed_loops
+        await_states(daemons.all[ordinal], {db: "failed" if db in moved else "following" for db in own})
+    await_states(daemons.all[2], dict.fromkeys(moved, "following"))
+
+
+def await_states(daemon: RunningDaemon, expected: dict[str, str]) -> None:
+    daemon.status_when(lambda status: states(status) == expected)
 
 
 def choose_databases(prefix: str) -> list[str]:

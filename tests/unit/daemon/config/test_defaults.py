@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[4]
 PACKAGES: Final = ("state", "handlers", "streaming", "daemon")
-UNRELATED: Final = {"format", "freshness"}
-"""Settings that only look alike: the format of logs and that of records; a setting of the endpoint, and its
-status."""
+UNRELATED: Final = {"count", "format", "freshness"}
+"""Settings that only look alike: the number of daemons and other counts; the format of logs and that of
+records; a setting of the endpoint, and its status."""
 
 
 def test_no_default_of_the_configuration_is_declared_again_in_a_dataclass() -> None:

@@ -225,6 +225,7 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "compactions": ("failed-compaction",),
         "flats": (),
         "mining": (),
+        "daemons": (),
     }
     assert {section.key for section in all_sections()} == set(known)
     sections: list[StatusSection[Any]] = [
