@@ -46,6 +46,7 @@ from daemon.process.state_keeper import LOOP, StateKeeper
 from daemon.process.supervisor import Job, Supervisor
 from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
+from daemon.service.configuration_page import configuration_page
 from daemon.service.division import select_share
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
@@ -161,6 +162,7 @@ class _Daemon:
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         own_routes = (audit_route(runtime.audit), wait_route(runtime.waits, parts.wait_kinds))
         routes = described([*status_routes(views), *own_routes, *parts.routes])
+        routes.append(configuration_page(config, config_file))
         pages = site_routes(self._status, sections, routes)
         self._http = Site(config.http, pages, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)

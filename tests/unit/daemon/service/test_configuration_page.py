@@ -1,0 +1,73 @@
+"""The page of the effective configuration."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from daemon.http.access import Access, Gate
+from daemon.http.tokens import Tokens
+from daemon.service.configuration_page import configuration_page
+from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.browsers import launched_browser
+from tests.builders.daemon.http_client import asked, served
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_WORD", "hidden-word")
+    monkeypatch.setenv("LOG_WORD", "other-word")
+
+
+@contextmanager
+def site() -> Iterator[tuple[int, str]]:
+    """Yield the port of a site with the page, and the token of an operator."""
+    values: dict[str, object] = {
+        "kafka": {"bootstrap": "kafka:9092", "secrets": {"sasl.password": {"env": "KAFKA_WORD"}}},
+        "keylog": {"url": "postgresql://log@db/log", "password": {"env": "LOG_WORD"}},
+    }
+    tokens = Tokens(())
+    token = tokens.add_own("operator")
+    app = app_of(configuration_page(config_of(values), Path("/etc/tideline.yaml")))
+    with served(Gate(app, Access(tokens=tokens), lambda _: None)) as server:
+        yield server.port, token
+
+
+def test_operators_see_the_settings_without_secrets() -> None:
+    with site() as (port, token):
+        answer = asked(port, "/configuration", token=token)
+    assert answer.status == 200
+    assert "kafka:9092" in answer.text
+    assert "/etc/tideline.yaml" in answer.text
+    assert "hidden-word" not in answer.text
+    assert "other-word" not in answer.text
+
+
+def test_viewers_see_how_to_sign_in_instead() -> None:
+    with site() as (port, _):
+        answer = asked(port, "/configuration")
+    assert answer.status == 403
+    assert "Sign in with a token" in answer.text
+    assert "kafka:9092" not in answer.text
+
+
+def test_the_page_is_accessible_on_a_phone() -> None:
+    with site() as (port, token), launched_browser() as browser:
+        page = browser.new_page(
+            viewport={"width": 390, "height": 900}, http_credentials={"username": "x", "password": token}
+        )
+        # Anonymous clients may view this site, so the browser requests a login only here.
+        page.goto(f"http://127.0.0.1:{port}/login")
+        page.get_by_role("link", name="Configuration").click()
+        page.get_by_role("heading", name="kafka").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
