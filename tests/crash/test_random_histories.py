@@ -10,6 +10,7 @@ import pytest
 from dev.stack.hive.settings import ClusterSettings
 from tests.builders.daemon.killed_stack import killable_stack
 from tests.builders.replication.killed_history import ABANDONED, check_random_history
+from tests.builders.replication.spanning_history import check_spanning_history
 
 
 if TYPE_CHECKING:
@@ -33,3 +34,10 @@ def test_a_replica_of_a_random_history_equals_its_source_whatever_was_killed(
     seed: int, own_stack: Stack, tmp_path: Path
 ) -> None:
     check_random_history(own_stack, seed, tmp_path)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_policies_whose_transactions_span_two_of_five_databases_end_equal_whatever_was_killed(
+    seed: int, own_stack: Stack, tmp_path: Path
+) -> None:
+    check_spanning_history(own_stack, seed, tmp_path, kills=8)
