@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from daemon.catalog.opening import CATALOG_VERSION
-from daemon.process.state_directory import state_path
+from daemon.state_directory.directory import state_path
 from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack import cli
 from dev.stack.errors import StackError

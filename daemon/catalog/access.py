@@ -17,7 +17,7 @@ from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import open_catalog
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import StillWorking, requests_directory, send_request
-from daemon.process.state_directory import state_lock, state_path
+from daemon.state_directory.directory import state_lock, state_path
 from daemon.status.client import fetch_json, find_daemon
 from state.errors import ConfigError, NotFound, TidelineError
 

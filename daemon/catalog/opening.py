@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
-from daemon.process.state_directory import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
+from daemon.state_directory.directory import VERSION, open_state, state_path
 from daemon.status.model import FailingLoad
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.following.table_states import migrate_table_states

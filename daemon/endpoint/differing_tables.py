@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import orjson
 import structlog
 
-from daemon.process.state_directory import write_atomically
+from daemon.state_directory.directory import write_atomically
 
 
 if TYPE_CHECKING:

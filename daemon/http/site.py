@@ -20,7 +20,7 @@ from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import PROBES, Limits
 from daemon.http.transport.server import HttpServer, reachable
 from daemon.http.transport.tls import ServerTls
-from daemon.process.state_directory import ADDRESS_FILE, TOKEN_FILE, write_atomically
+from daemon.state_directory.directory import ADDRESS_FILE, TOKEN_FILE, write_atomically
 
 
 if TYPE_CHECKING:

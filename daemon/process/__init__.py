@@ -1,5 +1,4 @@
-"""How the process runs: loops and their supervisor,
-child processes, the lock of the state directory, signals and logs.
+"""How the process runs: loops and their supervisor, child processes, signals and logs.
 
 ``supervisor`` runs loops and ``retry_policy`` decides whether a failed one is restarted; ``heartbeat`` is
 what a loop knows of both. ``child`` and ``child_loop`` run a child process. ``inbox`` takes requests from

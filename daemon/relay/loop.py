@@ -22,7 +22,6 @@ from daemon.kafka.signatures import source_signatures
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.state_directory import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher, RelaySettings
@@ -31,6 +30,7 @@ from daemon.relay.tail import Tail
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.sources.outbox import build_outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
+from daemon.state_directory.directory import open_state
 from daemon.status.model import SourceStatus
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint

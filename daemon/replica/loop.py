@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.state_directory import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job
@@ -24,6 +23,7 @@ from daemon.replica.status.points import PointTaker
 from daemon.replica.status.policy_sections import OpenPolicy
 from daemon.sources.connections import topic_reader
 from daemon.sources.shared_readers import subscribe
+from daemon.state_directory.directory import open_state
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
 from handlers.files.copying.copies import Copier

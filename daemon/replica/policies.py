@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.state_directory import open_state
+from daemon.state_directory.directory import open_state
 from handlers.files.paths import parse_location
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy

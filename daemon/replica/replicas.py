@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from daemon.process.heartbeat import wait
-from daemon.process.state_directory import set_aside_state, state_path
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
@@ -29,6 +28,7 @@ from daemon.replica.shared import SharedResources
 from daemon.replica.status.division import PoliciesOfDaemon
 from daemon.replica.status.policy_sections import LOADS_OF_POLICY
 from daemon.replica.verification.sampler import build_sampler
+from daemon.state_directory.directory import set_aside_state, state_path
 from state.errors import ConfigError
 
 

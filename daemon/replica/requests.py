@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.state_directory import state_path
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.served_requests import PolicyRequests
+from daemon.state_directory.directory import state_path
 from daemon.status.client import fetch_status, find_daemon, serve_request
 from state.errors import GapDetected, InvalidRequest, NotFound
 

@@ -37,20 +37,20 @@ from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import POLICIES_MAX, LoopMetrics, PolicySeries, build_registry
-from daemon.process.private_files import report_wide_files
 from daemon.process.redaction import redactor, use_secrets
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
-from daemon.process.state_directory import STATUS_FILE, state_lock, write_atomically
-from daemon.process.state_keeper import LOOP, StateKeeper
 from daemon.process.supervisor import Job, Supervisor
-from daemon.process.volume import VolumeCollector
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.service.configuration_page import configuration_page
 from daemon.service.division import select_share
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
+from daemon.state_directory.directory import STATUS_FILE, state_lock, write_atomically
+from daemon.state_directory.keeper import LOOP, StateKeeper
+from daemon.state_directory.private_files import report_wide_files
+from daemon.state_directory.volume import VolumeCollector
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, probe_routes, status_routes

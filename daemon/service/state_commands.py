@@ -29,8 +29,8 @@ def backup(directory: Path, config_path: Path | None, as_json: bool) -> None:
     A running daemon writes the directory, so it must be one of its machine. The key log is included only if
     it is in the state directory; checkpoints of flat tables are not.
     """
-    from daemon.process.state_backup import write_backup
-    from daemon.process.state_keeper import INBOX
+    from daemon.state_directory.backup import write_backup
+    from daemon.state_directory.keeper import INBOX
     from daemon.status.client import serve_request
     from state.errors import NotFound
 
@@ -62,8 +62,8 @@ def restore(directory: Path, config_path: Path | None, as_json: bool) -> None:
     The former files are kept in the state directory. At its next start, the daemon claims the targets again,
     which ends the right to write of any other instance.
     """
-    from daemon.process.state_backup import restore_backup
-    from daemon.process.state_directory import state_lock
+    from daemon.state_directory.backup import restore_backup
+    from daemon.state_directory.directory import state_lock
 
     state_dir = load_config(config_path).state.dir
     with state_lock(state_dir):

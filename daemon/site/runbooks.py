@@ -29,7 +29,7 @@ _PAGE: Final = re.compile(r"^([\w./-]+\.md)(#.*)?$")
 
 
 def runbook_path(look: str) -> str:
-    """Return the path of a section that a message names, such as ``docs/OPERATIONS.md#alerts``."""
+    """Return the path of a section that a message names, such as ``docs/runbooks/relay.md#dead-letters``."""
     page, _, anchor = look.partition("#")
     return f"{PATH}/{page_name(page)}" + (f"#{anchor}" if anchor else "")
 

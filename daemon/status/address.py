@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import click
 import orjson
 
-from daemon.process.state_directory import ADDRESS_FILE, TOKEN_FILE
+from daemon.state_directory.directory import ADDRESS_FILE, TOKEN_FILE
 from state.errors import ConfigError, Transient
 
 

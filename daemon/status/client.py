@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import orjson
 
 from daemon.process.inbox import error_from_json, requests_directory, send_request
-from daemon.process.state_directory import STATUS_FILE, state_lock
+from daemon.state_directory.directory import STATUS_FILE, state_lock
 from daemon.status.address import TIMEOUT_S, running_daemon
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient

@@ -11,7 +11,6 @@ import click
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.state_directory import state_lock
 from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loop import bootstrap_options, build_projection, load_settings
@@ -25,6 +24,7 @@ from daemon.replica.policies import (
 from daemon.replica.requests import cross_gap
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
+from daemon.state_directory.directory import state_lock
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, count_text, number_text, table_text
 from handlers.files.copying.copies import Copier

@@ -111,7 +111,7 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
     The source then keeps no files for the policy and can drop the database. Stop the daemon first, and remove
     the policy from its configuration afterwards.
     """
-    from daemon.process.state_directory import state_lock
+    from daemon.state_directory.directory import state_lock
 
     config = load_config(config_path)
     with state_lock(config.state.dir):

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
-from daemon.process.state_directory import open_state
+from daemon.state_directory.directory import open_state
 from handlers.files.copying.byte_limits import Throttle
 from handlers.files.copying.pool import CopyPool
 from handlers.metastore.client import Metastore

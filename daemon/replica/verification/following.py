@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.state_directory import open_state, state_lock, state_path
 from daemon.replica.loop import projection_name
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.unreplicated import UNREPLICATED
+from daemon.state_directory.directory import open_state, state_lock, state_path
 from daemon.status.address import running_daemon
 from daemon.status.client import fetch_status
 from handlers.replication.effects.functions import CODE as FUNCTION

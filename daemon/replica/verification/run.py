@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.state_directory import state_path
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.requests import ask_policy
 from daemon.replica.verification.following import ReplicaFollowing, open_following
 from daemon.replica.verification.session import open_row_comparison, open_verifier
+from daemon.state_directory.directory import state_path
 from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome
 from state.errors import NotFound

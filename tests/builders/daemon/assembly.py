@@ -12,7 +12,6 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
-from daemon.process.volume import VolumeCollector
 from daemon.replica.pages import policy_pages
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
@@ -20,6 +19,7 @@ from daemon.service.lifecycle import build_parts
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
+from daemon.state_directory.volume import VolumeCollector
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes
 from daemon.waits.metrics import WaitMetrics

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from daemon.http.transport.server import HttpServer
-from daemon.process.state_directory import ADDRESS_FILE, write_atomically
+from daemon.state_directory.directory import ADDRESS_FILE, write_atomically
 from tests.builders.daemon.loops import first_that
 
 

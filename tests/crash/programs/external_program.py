@@ -12,7 +12,7 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-from daemon.process.state_directory import open_state
+from daemon.state_directory.directory import open_state
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location

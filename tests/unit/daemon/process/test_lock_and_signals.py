@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.process.signals import stop_signals
-from daemon.process.state_directory import state_lock
+from daemon.state_directory.directory import state_lock
 from state.errors import ConfigError, StateLocked
 
 
@@ -26,7 +26,7 @@ def test_a_start_waits_while_a_command_holds_the_directory(
 ) -> None:
     command = ExitStack()
     command.enter_context(state_lock(tmp_path))
-    monkeypatch.setattr("daemon.process.state_directory.time.sleep", lambda _: command.close())
+    monkeypatch.setattr("daemon.state_directory.directory.time.sleep", lambda _: command.close())
     with state_lock(tmp_path, wait_s=60.0), pytest.raises(StateLocked), state_lock(tmp_path):
         pass
 
@@ -42,7 +42,7 @@ def test_the_lock_is_free_again_after_a_killed_holder(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
-from daemon.process.state_directory import state_lock
+from daemon.state_directory.directory import state_lock
 with state_lock(Path({str(tmp_path)!r})):
     print("held", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.state_directory import open_state
 from daemon.replica import loop
 from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
@@ -18,6 +17,7 @@ from daemon.replica.policies import STATE_KIND
 from daemon.replica.replicas import DatabaseDiscovery, Replicas, known_policies
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
+from daemon.state_directory.directory import open_state
 from handlers.replication.observer import SilentObserver
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.daemon.assembly import config_of, parts_of, runtime_of

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.process.state_directory import write_atomically
 from daemon.service.capabilities import all_commands
 from daemon.service.command_line import call
+from daemon.state_directory.directory import write_atomically
 from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected
 from tests.builders.daemon.loops import daemon_status

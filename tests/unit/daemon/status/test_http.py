@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.http.transport.server import HttpServer
-from daemon.process.state_directory import write_atomically
+from daemon.state_directory.directory import write_atomically
 from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_status, load_status
 from daemon.status.model import DaemonStatus

@@ -44,7 +44,7 @@ def mentions() -> set[str]:
         file for top in ("state", "handlers", "streaming", "daemon") for file in (ROOT / top).rglob("*.py")
     ]
     return {
-        found for file in files for found in re.findall(r"docs/[A-Z_]+\.md(?:#[\w-]+)?", file.read_text())
+        found for file in files for found in re.findall(r"docs/[\w/-]+\.md(?:#[\w-]+)?", file.read_text())
     }
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.process.state_directory import open_state
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LoadStatus
 from daemon.replica.status.unreplicated import UnreplicatedObject, UnreplicatedStatus
@@ -17,6 +16,7 @@ from daemon.replica.verification.following import (
     known_state,
     read_state,
 )
+from daemon.state_directory.directory import open_state
 from daemon.status.model import ProjectionView
 from handlers.failures import TableFailure
 from handlers.replication.tables.quarantine import Quarantine

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from daemon.process.volume import VolumeCollector
+from daemon.state_directory.volume import VolumeCollector
 
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import structlog
 
 from daemon.process.heartbeat import wait
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.state_backup import write_backup
-from daemon.process.state_directory import open_stores
+from daemon.state_directory.backup import write_backup
+from daemon.state_directory.directory import open_stores
 from state.errors import InvalidRequest, StateCorrupt, TidelineError
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.process.private_files import narrow_files, report_wide_files
-from daemon.process.state_directory import open_state, write_atomically
+from daemon.state_directory.directory import open_state, write_atomically
+from daemon.state_directory.private_files import narrow_files, report_wide_files
 
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.state_backup import MANIFEST, read_backup, restore_backup, write_backup
-from daemon.process.state_directory import open_state, open_stores, write_atomically
-from daemon.process.state_keeper import StateKeeper
+from daemon.state_directory.backup import MANIFEST, read_backup, restore_backup, write_backup
+from daemon.state_directory.directory import open_state, open_stores, write_atomically
+from daemon.state_directory.keeper import StateKeeper
 from state.errors import BadInput, InvalidRequest, StateCorrupt
 
 

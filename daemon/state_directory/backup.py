@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from daemon.process.state_directory import STATUS_FILE, open_stores, sync_directory, write_atomically
+from daemon.state_directory.directory import STATUS_FILE, open_stores, sync_directory, write_atomically
 from state.errors import BadInput, FilesUnavailable, InvalidRequest, StateCorrupt
 from state.store.sqlite_copy import copy_database, publish
 from state.store.sqlite_file import translate_errors
