@@ -156,6 +156,10 @@ docs: venv ## Build the site in build/site
 dashboards: venv ## Write the Grafana dashboards of the chart
 	$(BIN)/python -m dev.dashboards
 
+.PHONY: screenshots
+screenshots: venv ## Take the pictures of the site in the documentation; needs Chromium
+	$(BIN)/python -m tests.builders.daemon.screenshots
+
 .PHONY: pictures
 pictures: venv ## Draw the pictures of the documentation
 	$(BIN)/python -m dev.pictures
