@@ -54,6 +54,8 @@ class Access:
         self._check_host(headers.get(b"host", b"").decode("latin-1"))
         certificate = scope.get("state", {}).get("certificate")
         if certificate:
+            if not is_safe and _is_from_browser(headers):
+                raise Forbidden("the request comes from a page of another site", hint=_HINT)
             return self._client_of_certificate(certificate)
         if self.allows_anonymous:
             return ANONYMOUS
@@ -127,6 +129,13 @@ def _is_from_own_page(headers: Mapping[bytes, bytes]) -> bool:
         and origin == headers.get(b"host")
         and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
     )
+
+
+def _is_from_browser(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser sends a request that may change something: it shows its certificate on requests of
+    other sites' pages too, and then sends one of these headers.
+    """
+    return b"origin" in headers or b"sec-fetch-site" in headers
 
 
 def _names_of(certificate: Mapping[str, Any]) -> Iterable[str]:

@@ -13,14 +13,16 @@ from prometheus_client import CollectorRegistry, generate_latest
 from starlette.routing import Route
 
 from daemon.config.settings.process import HttpConfig
+from daemon.http.access import Access
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.metrics import HttpMetrics
 from daemon.http.site import Site
+from daemon.http.tokens import Role
 from daemon.http.transport.tls import ServerTls
 from daemon.status.address import DaemonAddress, running_daemon
 from daemon.status.client import fetch
 from daemon.status.routes import Views, probe_routes
-from state.errors import ConfigError, Transient
+from state.errors import ConfigError, Forbidden, Transient
 from tests.builders.certificates import a_certificate
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.daemon.raw_clients import connect, connected, rest_of
@@ -178,6 +180,34 @@ def test_a_login_changes_something_only_from_a_page_of_the_site(
 ) -> None:
     with site(tmp_path, tokens=tokens) as running:
         assert running.ask(basic(OPERATOR), *headers, method="POST")[0] == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "role"),
+    [
+        ({}, Role.OPERATE),
+        ({b"origin": b"https://evil.example"}, None),
+        ({b"origin": b"null", b"sec-fetch-site": b"cross-site"}, None),
+        ({b"sec-fetch-site": b"same-site", b"x-tideline-site": b"1"}, None),
+        ({b"origin": b"https://localhost", b"x-tideline-site": b"1"}, Role.OPERATE),
+    ],
+)
+def test_a_certificate_in_a_browser_changes_something_only_from_a_page_of_the_site(
+    headers: dict[bytes, bytes], role: Role | None
+) -> None:
+    access = Access(operators=frozenset({"ada"}))
+    certificate = {"subject": ((("commonName", "ada"),),)}
+    scope: dict[str, Any] = {
+        "method": "POST",
+        "headers": [(b"host", b"localhost"), *headers.items()],
+        "state": {"certificate": certificate},
+    }
+    if role is None:
+        with pytest.raises(Forbidden):
+            access.client_of(scope)
+    else:
+        assert access.client_of(scope).role is role
+    assert access.client_of(scope | {"method": "GET"}).role is Role.OPERATE
 
 
 def test_anonymous_clients_may_view_beside_tokens_if_that_is_set(
