@@ -1,7 +1,8 @@
 """Three writers change tables of a Hive 3.1 source at random, with compactions, while the daemon, the relay,
 both metastores and the broker are killed; the replica ends equal.
 
-The source uses PostgreSQL: on Derby, Hive 3.1 gives one event id to two events of concurrent transactions.
+The source uses PostgreSQL: on Derby, one run had two events with the same id
+(reference: hive-3.1-source.md §1).
 
 ``make hive-3-histories`` runs it: TIDELINE_HIVE_3_SEEDS and TIDELINE_HIVE_3_KILLS set its length.
 """
