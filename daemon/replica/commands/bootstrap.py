@@ -133,7 +133,9 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
     state = "was already bootstrapped" if done.repeated else "is bootstrapped"
     print_text(f"policy {policy} {state}; replication continues after event {done.event_id}")
     if done.repeated:
-        print_text("Nothing was loaded. To start over: docs/guides/policies.md#bootstrapping-a-policy-again")
+        print_text(
+            "Nothing was loaded. To start over, see docs/guides/policies.md#bootstrapping-a-policy-again."
+        )
     if progress.tables:
         print_text(progress.line())
     for table, problem in progress.problems.items():
