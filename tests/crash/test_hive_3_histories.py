@@ -2,7 +2,7 @@
 both metastores and the broker are killed; the replica ends equal.
 
 The source uses PostgreSQL: on Derby, one run had two events with the same id
-(reference: hive-3.1-source.md §1).
+(reference: hive-3.1-source.md §1). With TIDELINE_HIVE_3_ON=hdfs, its directories are on HDFS.
 
 ``make hive-3-histories`` runs it: TIDELINE_HIVE_3_SEEDS and TIDELINE_HIVE_3_KILLS set its length.
 """
@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from dev.stack.hive.postgres import open_postgres
+from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
+from tests.builders.components.hdfs_files import on_hdfs
+from tests.builders.components.hive_3 import ON
 from tests.builders.daemon.killed_stack import killable_stack
 from tests.builders.replication.hive_3_history import check_hive_3_history, hive_3
 
@@ -39,8 +42,10 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         with start_or_skip("PostgreSQL"):
             database = servers.enter_context(open_postgres())
         directory = tmp_path_factory.mktemp("histories")
-        stack = servers.enter_context(killable_stack(directory, hive_3(), source_database=database))
-        yield stack
+        extra: dict[str, str] = {}
+        if ON == "hdfs":
+            extra = on_hdfs(servers.enter_context(Hdfs(directory / "hdfs")).uri, "source")
+        yield servers.enter_context(killable_stack(directory, hive_3(extra), source_database=database))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

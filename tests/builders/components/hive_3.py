@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing
 from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.errors import SqlFailed
 from dev.stack.hive.java_build import HIVE_3, read_hive_lock
 from dev.stack.hive.postgres import open_postgres
 from dev.stack.hive.settings import ClusterSettings
@@ -36,6 +37,13 @@ ON: Final = os.environ.get("TIDELINE_HIVE_3_ON", "")
 """See ``running_hive_3``."""
 COMPACTION_S: Final = 90.0
 POLL_S: Final = 0.2
+UNREADABLE: Final = "Two readers for"
+"""Hive 3.1 cannot read a table row by row after its minor compaction has written deletions twice (reference:
+hive-3.1-source.md §3). Its vectorized reader can."""
+
+
+class CompactionFailed(Exception):
+    """Hive could not compact a table."""
 
 
 @contextmanager
@@ -71,12 +79,16 @@ def compact(
     *,
     partition_name: str | None = None,
 ) -> None:
-    """Compact a table or partition, and wait until the cleaner has removed the replaced directories."""
+    """Compact a table or partition, and wait until the cleaner has removed the replaced directories.
+
+    Raises CompactionFailed.
+    """
     answer = metastore.compact(db, table, partition_name=partition_name, kind=kind)
     deadline_s = time.monotonic() + COMPACTION_S
     state = ""
     while state != "succeeded":
-        assert state not in {"failed", "attempted"}, state
+        if state in {"failed", "attempted"}:
+            raise CompactionFailed(state)
         assert time.monotonic() < deadline_s, state
         time.sleep(POLL_S)
         state = next(each.state for each in metastore.show_compactions() if each.id == answer.id)
@@ -96,7 +108,17 @@ def stream(cluster: HiveCluster, db: str, table: str, lines: Sequence[str], *, b
 
 def read_row_ids(sql: Session, table: str) -> list[tuple[str, ...]]:
     """Return the rows of a full-ACID table, each after its row id as Hive prints it, sorted."""
-    return sorted(sql.rows(f"select row__id, * from {table}"))
+    query = f"select row__id, * from {table}"
+    try:
+        return sorted(sql.rows(query))
+    except SqlFailed as error:
+        if UNREADABLE not in str(error):
+            raise
+    sql.run("set hive.fetch.task.conversion=none")
+    try:
+        return sorted(sql.rows(query))
+    finally:
+        sql.run("set hive.fetch.task.conversion=more")
 
 
 def read_rows(sql: Session, table: str) -> list[tuple[str, ...]]:

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.stack.errors import SqlFailed
 from handlers.metastore.client import Metastore
 from handlers.structs.transactions import CompactionType
 from state.errors import Unsupported
-from tests.builders.components.hive_3 import compact, read_row_ids, stream
+from tests.builders.components.hive_3 import (
+    UNREADABLE,
+    CompactionFailed,
+    compact,
+    read_row_ids,
+    read_rows,
+    stream,
+)
 from tests.builders.replication.small_workload import create_source, roll_back
 
 
@@ -146,6 +154,29 @@ def test_a_minor_compaction_has_neither_suffix_nor_marker_and_a_directory_of_del
     minor = ["delete_delta_0000005_0000007", "delta_0000005_0000007"]
     assert written.directories() == ["base_0000004", *minor]
     assert not any((written.table / name / "_metadata_acid").exists() for name in minor)
+
+
+def test_a_minor_compaction_writes_deletions_twice_so_that_rows_are_not_readable_one_by_one(
+    hive_3: HiveCluster, database: str
+) -> None:
+    """The table has no buckets, but two bucket files with deletions."""
+    with Metastore([hive_3.metastore.uri]) as metastore, hive_3.sql() as sql:
+        create_source(sql, database)
+        sql.run(f"create table {database}.two (k int) clustered by (k) into 2 buckets {ACID}")
+        sql.run(f"insert into {database}.two values (1), (2), (3), (4)")
+        sql.run(f"create table {database}.t (k int, v string) {ACID}")
+        sql.run(f"insert into {database}.t select k, 'a' from {database}.two")
+        sql.run(f"update {database}.t set v = 'u' where k > 1")
+        rows = read_rows(sql, f"{database}.t")
+        row_ids = read_row_ids(sql, f"{database}.t")
+        compact(metastore, database, "t", CompactionType.MINOR)
+        with pytest.raises(SqlFailed, match=UNREADABLE):
+            read_rows(sql, f"{database}.t")
+        assert rows == [("1", "a"), ("2", "u"), ("3", "u"), ("4", "u")]
+        assert sql.rows(f"select v, count(*) from {database}.t group by v") == [("a", "1"), ("u", "3")]
+        assert read_row_ids(sql, f"{database}.t") == row_ids, "by the vectorized reader"
+        with pytest.raises(CompactionFailed):
+            compact(metastore, database, "t")
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.errors import SqlFailed
 from handlers.replication.verification.findings import Outcome
 from handlers.structs.transactions import CompactionType
-from tests.builders.components.hive_3 import compact
+from tests.builders.components.hive_3 import UNREADABLE, compact, read_rows
 from tests.builders.daemon.tideline_process import tideline, write_config
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
 from tests.builders.replication.small_workload import roll_back
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
     from dev.stack.cluster import HiveCluster
     from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.sql_session import Session
     from handlers.replication.verification.findings import TableResult
     from tests.builders.replication.replica import Replica
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
-TABLES = ("untouched", "major", "minor", "copied", "parts", "lines", "converted")
+TABLES = ("untouched", "major", "minor", "copied", "twice", "parts", "lines", "converted")
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterato
 @pytest.fixture
 def replica(old: Hive3Source) -> Iterator[Replica]:
     """A replica that is loaded, of tables with updates, deletions and aborted writes, compacted before and
-    after the load."""
+    after the load. Hive 3.1 itself cannot read ``twice`` row by row (reference: hive-3.1-source.md §3)."""
     for name in ("untouched", "major", "minor", "copied"):
         old.run(
             f"create table {{db}}.{name} (k int, v string) {ACID}",
@@ -61,9 +63,17 @@ def replica(old: Hive3Source) -> Iterator[Replica]:
         "insert into {db}.converted values (1, 'plain'), (2, 'gone')",
         "alter table {db}.converted set tblproperties ('transactional'='true')",
         "delete from {db}.converted where k = 2",
+        f"create table {{db}}.two (k int, v string) clustered by (k) into 2 buckets {ACID}",
+        "insert into {db}.two values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
     )
     roll_back(old.sql, f"insert into {old.db}.major values (666, 'aborted')")
+    old.run(
+        f"create table {{db}}.twice (k int, v string) {ACID}",
+        "insert into {db}.twice select k, v from {db}.two",
+        "update {db}.twice set v = 'u' where k > 1",
+    )
     compact(old.metastore, old.db, "copied", CompactionType.MINOR)
+    compact(old.metastore, old.db, "twice", CompactionType.MINOR)
     replica = old.load()
     with closing(replica.projection):
         SteppedLoads(replica).finish()
@@ -93,6 +103,16 @@ def test_compactions_of_the_source_are_no_differences_and_are_counted(
     assert_no_differences(after)
     compacted = {name for name, each in after.items() if dict(each.not_compared).get("files")}
     assert compacted == {"major", "minor", "parts"}
+
+
+def test_a_table_that_hive_3_1_cannot_read_any_more_is_readable_on_the_replica(
+    old: Hive3Source, replica: Replica, target_sql: Session
+) -> None:
+    with pytest.raises(SqlFailed, match=UNREADABLE):
+        read_rows(old.sql, f"{old.db}.twice")
+    rows = read_rows(target_sql, f"{replica.policy.target_db}.twice")
+    assert rows == [("1", "a"), ("2", "u"), ("3", "u"), ("4", "u")]
+    old.assert_equal_now(replica, target_sql, "twice")
 
 
 def test_spark_reads_the_acid_files_of_hive_3_1_as_its_engine_does(
