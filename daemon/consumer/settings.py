@@ -111,10 +111,11 @@ class GapFiller(Protocol):
     def current_event_id(self) -> int:
         """Return the id of the source's newest event."""
 
-    def records(self, first: int, last: int) -> Iterator[Record]:
+    def records(self, first: int, last: int, *, is_partly_read: bool = False) -> Iterator[Record]:
         """Yield the records of events ``first`` to ``last`` as the relay would write them.
 
-        Raises GapDetected, Transient.
+        ``is_partly_read`` says that the reader has parts of the first one: its records may then be other
+        ones, which end the event. Raises GapDetected, Transient.
         """
 
     def close(self) -> None:

@@ -276,7 +276,7 @@ class TopicReader:
         as the notification log has it.
 
         The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``);
-        the log has fewer then.
+        the log has fewer then, or only the last one (``daemon.sources.partial_commits``).
         """
         position = self._position
         return (
@@ -326,9 +326,10 @@ class TopicReader:
 
     def _fill(self, first: int, last: int) -> Iterator[TopicRecord]:
         assert self._filler is not None
+        is_partly_read = not self._position.complete and self._position.event_id == first
         return (
             TopicRecord(None, record.value, record.headers, record.key)
-            for record in self._filler.records(first, last)
+            for record in self._filler.records(first, last, is_partly_read=is_partly_read)
         )
 
     def _fill_empty_topic(self) -> None:

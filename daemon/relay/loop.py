@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.broker import broker_settings
@@ -29,13 +29,11 @@ from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.sources.outbox import build_outbox
-from daemon.sources.unlogged_partitions import UnloggedPartitions
+from daemon.sources.unlogged_partitions import build_unlogged_partitions
 from daemon.state_directory.directory import open_state
 from daemon.status.model import SourceStatus
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
-from handlers.files.paths import AllowedRoots
-from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from state.errors import InvalidRequest, KafkaUnavailable, NotFound
 
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.sources.connections import CallMetrics
     from daemon.sources.log_connections import Connect
+    from daemon.sources.unlogged_partitions import UnloggedPartitions
     from state.event_log.positions import Position
     from state.store import Store
 
@@ -213,34 +212,6 @@ def build_relay(
         Inbox(requests_directory(config.state.dir, "relay", name)),
         nudge,
     )
-
-
-def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
-    """Return the lister of the source's unlogged partitions.
-
-    None if no policy uses the source, or if reading files is impossible or switched off.
-    """
-    source = config.sources[name]
-    policies = (*config.policies.values(), *config.policy_patterns.values())
-    if all(policy.source != name for policy in policies):
-        return None
-    if not source.read_roots or not source.relay.list_partitions:
-        return None
-    roots = AllowedRoots.of(source.read_roots)
-    files = open_file_systems(config.files.all_options(), roots.roots)
-    scan_tables = frozenset(source.relay.scan_tables)
-    return UnloggedPartitions(_Replicated(config, name), files, roots, scan_tables=scan_tables)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replicated:
-    """The databases of a source that policies replicate, including those that do not exist yet."""
-
-    config: Config
-    source: str
-
-    def __contains__(self, database: object) -> bool:
-        return isinstance(database, str) and self.config.replicates(self.source, database)
 
 
 class _SourceWatch:

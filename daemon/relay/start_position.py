@@ -17,14 +17,13 @@ writes nothing before all of them have succeeded:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from daemon.relay.topic_end import find_end
-from daemon.sources.outgoing_events import OutgoingEvent
-from handlers.decoding.header import WRITE_KIND
+from daemon.sources.partial_commits import complete_commit
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.event_log.positions import Position
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from daemon.config.settings.clusters import StartAt
     from daemon.kafka.offset_search import LocatedRecord, Records
     from daemon.sources.outbox import Outbox
+    from daemon.sources.outgoing_events import OutgoingEvent
     from state.store import Store
 
 
@@ -196,47 +196,3 @@ def _field(value: bytes, name: str) -> Any:
         return orjson.loads(value).get(name)
     except (orjson.JSONDecodeError, AttributeError):
         return None
-
-
-_PROBLEM = "the commit was partly relayed, and would be split into other parts now"
-
-
-def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
-    """Return the event whose first parts end with the topic's last record.
-
-    None if the two are not of the same commit. Readers have applied the first parts and expect as many as
-    these announced. The missing ones become write events without files, and the last part the commit without
-    ``"enriched"``: a replica then fetches the write events from the source, and copies what it does not have.
-    If the source does not report them, it loads the tables.
-    """
-    written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
-    if not _is_of_commit(written, commit):
-        return None
-    part, parts = last.position.part, last.position.parts
-    marks = {"enriched", "listed", "unreported"}
-    message = {name: value for name, value in commit["message"].items() if name not in marks}
-    reason = "incomplete" if commit["message"].get("unreported") else "writeEventsProblem"
-    end = commit | {"message": message | {reason: _PROBLEM}}
-    empty = written | {"message": written["message"] | {"files": []}}
-    bodies = [written] * (part + 1) + [empty] * (parts - part - 2) + [end]
-    model = event.records[-1]
-    records = [
-        replace(model, value=orjson.dumps(body | {"part": number, "parts": parts}))
-        for number, body in enumerate(bodies)
-    ]
-    return OutgoingEvent(event.event_id, event.time_s, records, unread=True)
-
-
-def _is_of_commit(written: Any, commit: Any) -> bool:
-    """Return whether ``written`` is a write part of the transaction that ``commit`` ends."""
-    if not isinstance(written, dict) or (written.get("eventType"), commit["eventType"]) != (
-        WRITE_KIND,
-        "COMMIT_TXN",
-    ):
-        return False
-    mine, theirs = written.get("message"), commit["message"]
-    return (
-        isinstance(mine, dict)
-        and isinstance(theirs, dict)
-        and (mine.get("txnid"), written.get("eventTime")) == (theirs.get("txnid"), commit["eventTime"])
-    )

@@ -20,6 +20,7 @@ from daemon.kafka.topic import source_topic
 from daemon.process.metrics import CALL_BUCKETS_S, Metric, MetricTable
 from daemon.sources.outbox import build_outbox
 from daemon.sources.outgoing_events import OutboxSettings
+from daemon.sources.unlogged_partitions import build_unlogged_partitions
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
@@ -107,8 +108,11 @@ def topic_reader(
     )
     # With the relay's settings, so that records that fill a gap have the bytes that the relay would have
     # written.
-    outbox = OutboxSettings(source=source_name, section=source.relay, spool_dir=config.state.dir)
-    filler = build_outbox(lambda: source_client(source), outbox, topic)
+    outbox = OutboxSettings(
+        source=source_name, section=source.relay, spool_dir=config.state.dir, fills_gaps=True
+    )
+    unlogged = build_unlogged_partitions(config, source_name)
+    filler = build_outbox(lambda: source_client(source), outbox, topic, unlogged=unlogged)
     settings = consumer_settings(config, source_name, group=group, needs_event_ids=needs_event_ids)
     return TopicReader(broker, topic, settings, letters, filler)
 

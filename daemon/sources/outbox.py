@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from daemon.sources.outgoing_events import EventEncoder
+from daemon.sources.partial_commits import end_commit
 from daemon.sources.write_events import WriteEventReader
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, Inconsistent, LimitExceeded, MetastoreUnavailable, Refused, Transient
@@ -131,8 +132,10 @@ class Outbox:
         self._log.adapt(sum(item.size_bytes for item in batch))
         return batch
 
-    def records(self, first: int, last: int) -> Iterator[Record]:
+    def records(self, first: int, last: int, *, is_partly_read: bool = False) -> Iterator[Record]:
         """Yield the records of the events ``first`` to ``last``, both included.
+
+        ``is_partly_read`` says that the reader has parts of the first one (``partial_commits``).
 
         Raises GapDetected, Inconsistent, Transient.
         """
@@ -144,7 +147,8 @@ class Outbox:
                     "events were removed from the notification log", expected=after + 1, last=last, found=None
                 )
             for item in batch:
-                yield from item.records
+                ends = is_partly_read and item.event_id == first
+                yield from end_commit(item) if ends else item.records
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
@@ -167,7 +171,8 @@ class Outbox:
 
     def _observe_again(self, unlogged: UnloggedPartitions | ListedWrites, after: int) -> None:
         """Observe the events of transactions that are open after ``after``, as far as the log has them."""
-        if unlogged.event_id is None or unlogged.event_id > after:
+        known = unlogged.event_id
+        if known is None or not after - _LOOK_BACK_EVENTS_MAX - 1 <= known <= after:
             first = self._start_of_observation(after)
             unlogged.start_after(first - 1, knows_all=first in {1, self.observed_from})
         while (start := unlogged.event_id or 0) < after:
@@ -220,7 +225,8 @@ def build_outbox(
 ) -> Outbox:
     """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes.
 
-    Only a relay adds the parts of partitions that it lists (``unlogged``).
+    ``unlogged`` lists what the source does not report: for a relay, partitions without a write event; for
+    both, all write events if it reports none.
     """
     hard_bytes_max = topic.settings.message_bytes_max - _OVERHEAD_BYTES
     return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat, unlogged=unlogged)

@@ -69,6 +69,9 @@ class OutboxSettings:
     """Where the write events of a large transaction wait; the system's temporary directory by default."""
     write_connections: int = 2
     """Additional connections to the metastore, which fetch the write events of commits in parallel."""
+    fills_gaps: bool = False
+    """Whether a consumer reads what the topic has lost. Partitions without a write event of a source that
+    reports the others are left to replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ class EventEncoder:
         self._writes = writes
         self._beat = beat
         self._connect = connect
-        self._unlogged = unlogged
+        self._lister = unlogged
+        self._unlogged = None if settings.fills_gaps else unlogged
         self._listed: ListedWrites | None = None
         """In place of ``_unlogged`` if the source does not report write events."""
         self._is_asked = False
@@ -135,13 +139,13 @@ class EventEncoder:
 
         Its version does not tell: vendors have added the call to Hive 3 (reference: hive-3.1-source.md §1).
         """
-        if self._unlogged is None or self._is_asked:
+        if self._lister is None or self._is_asked:
             return
         try:
             self._connection().receive_write_events(0, _Nothing())
         except Unsupported:
             log.info("the metastore does not report write events; they are found by listing directories")
-            self._listed = self._unlogged.to_listed_writes(self._connect, self._beat)
+            self._listed = self._lister.to_listed_writes(self._connect, self._beat)
         except (BadInput, Refused):
             pass  # it has the call
         self._is_asked = True

@@ -24,7 +24,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooSlow
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -35,7 +35,8 @@ from daemon.sources.write_events import parse_commit
 from handlers.files.copying.checksums import new_digest_like
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.listing import WriteListing, list_write
-from handlers.files.paths import parse_location, to_target_subdir
+from handlers.files.paths import AllowedRoots, parse_location, to_target_subdir
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.target.same_table import LoggedWrite
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import TidelineError, Transient
@@ -45,11 +46,11 @@ from state.transactions.touched_partitions import TouchedPartitions
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+    from daemon.config.model import Config
     from daemon.sources.log_connections import Connect
     from daemon.sources.write_events import CommitWrites
     from handlers.events import SourceFile
     from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots
     from handlers.structs.notifications import NotificationEvent
 
 
@@ -254,3 +255,31 @@ def _to_write_event(
     return WriteEventInfo(
         writeId=write_id, database=db, table=table, files="]".join(files), partition=partition
     )
+
+
+def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
+    """Return what lists the source's unlogged partitions, for a relay or for a consumer that fills gaps.
+
+    None if no policy uses the source, or if reading files is impossible or switched off.
+    """
+    source = config.sources[name]
+    policies = (*config.policies.values(), *config.policy_patterns.values())
+    if all(policy.source != name for policy in policies):
+        return None
+    if not source.read_roots or not source.relay.list_partitions:
+        return None
+    roots = AllowedRoots.of(source.read_roots)
+    files = open_file_systems(config.files.all_options(), roots.roots)
+    scan_tables = frozenset(source.relay.scan_tables)
+    return UnloggedPartitions(_Replicated(config, name), files, roots, scan_tables=scan_tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replicated:
+    """The databases of a source that policies replicate, including those that do not exist yet."""
+
+    config: Config
+    source: str
+
+    def __contains__(self, database: object) -> bool:
+        return isinstance(database, str) and self.config.replicates(self.source, database)

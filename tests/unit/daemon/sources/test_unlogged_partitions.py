@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.relay.loop import build_unlogged_partitions
 from daemon.service.configuration import config_model
+from daemon.sources import outbox as outbox_module
 from daemon.sources.touched_events import observe
-from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions
+from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions, build_unlogged_partitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
 from handlers.files.paths import AllowedRoots
@@ -68,8 +68,8 @@ class Warehouse:
             timeout_s=timeout_s,
         )
 
-    def outbox(self, unlogged: UnloggedPartitions | None = None) -> Outbox:
-        return outbox(self.log, unlogged=unlogged or self.unlogged())
+    def outbox(self, unlogged: UnloggedPartitions | None = None, **settings: Any) -> Outbox:
+        return outbox(self.log, unlogged=unlogged or self.unlogged(), **settings)
 
     def add(self, kind: str, message: dict[str, Any], *, db: str = "sales") -> int:
         event_id = len(self.log.events) + 1
@@ -369,6 +369,26 @@ def test_an_event_that_cannot_be_read_is_ignored(warehouse: Warehouse) -> None:
     )
     writes, _ = writes_of(warehouse.outbox(), multi_insert(warehouse))
     assert list(writes) == ["dt=a", "dt=b", "dt=c"]
+
+
+def test_a_consumer_that_fills_a_gap_leaves_unlogged_partitions_to_replicas(warehouse: Warehouse) -> None:
+    last = multi_insert(warehouse)
+    writes, committed = writes_of(warehouse.outbox(fills_gaps=True), last)
+    assert list(writes) == ["dt=a"]
+    assert not committed.listed
+
+
+def test_a_consumer_does_not_observe_the_whole_log_between_two_gaps(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_LOOK_BACK_EVENTS", 50)
+    monkeypatch.setattr(outbox_module, "_LOOK_BACK_EVENTS_MAX", 100)
+    warehouse.log.add(*(ddl(event_id) for event_id in range(1, 1001)))
+    box = warehouse.outbox(batch_events=10)
+    assert [item.event_id for item in box.read(2, limit=1)] == [3]
+    before = warehouse.log.reads
+    assert [item.event_id for item in box.read(999, limit=1)] == [1000]
+    assert warehouse.log.reads - before == 6, "the 50 events before it"
 
 
 def test_a_relay_lists_for_the_policies_of_its_source_if_files_may_be_read() -> None:

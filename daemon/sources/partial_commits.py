@@ -1,0 +1,94 @@
+"""Commits of which only the first parts were relayed or read, and which would be split into other parts now.
+
+The parts of a commit that come from listings depend on the directories at that time. A compaction or a
+partition that was dropped since changes them, so that the parts that are missing cannot be written or read
+again. What comes instead makes replicas fetch the write events from the source or, if it does not report
+them, load the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from daemon.sources.outgoing_events import OutgoingEvent
+from handlers.decoding.header import WRITE_KIND
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.kafka.offset_search import LocatedRecord
+    from handlers.decoding.records.record_writer import Record
+
+
+_PROBLEM: Final = "the commit was partly relayed, and would be split into other parts now"
+_PARTLY_READ: Final = "the topic has lost a part of the commit, and it would be split into other parts now"
+_MARKS: Final = frozenset({"enriched", "listed", "unreported"})
+_COMMIT: Final = "COMMIT_TXN"
+
+
+def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
+    """Return the event whose first parts end with the topic's last record.
+
+    None if the two are not of the same commit. Readers have applied the first parts and expect as many as
+    these announced. The missing ones become write events without files, and the last part the commit without
+    ``"enriched"``: a replica then fetches the write events from the source, and copies what it does not have.
+    If the source does not report them, it loads the tables.
+    """
+    written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
+    if not _is_of_commit(written, commit):
+        return None
+    part, parts = last.position.part, last.position.parts
+    end = _without_writes(commit, _PROBLEM)
+    empty = written | {"message": written["message"] | {"files": []}}
+    bodies = [written] * (part + 1) + [empty] * (parts - part - 2) + [end]
+    model = event.records[-1]
+    records = [
+        replace(model, value=orjson.dumps(body | {"part": number, "parts": parts}))
+        for number, body in enumerate(bodies)
+    ]
+    return OutgoingEvent(event.event_id, event.time_s, records, unread=True)
+
+
+def end_commit(event: OutgoingEvent) -> Sequence[Record]:
+    """Return the records that end an event of which a reader has the first parts.
+
+    These are all its records, of which the reader takes those that it does not have. Only of a commit whose
+    parts were listed it is the commit alone: replicas load the tables.
+    """
+    model = event.records[-1]
+    commit = orjson.loads(model.value)
+    if commit["eventType"] != _COMMIT or not _is_unreported(commit):
+        return event.records
+    end = _without_writes(commit, _PARTLY_READ) | {"part": 0, "parts": 1}
+    return [replace(model, value=orjson.dumps(end))]
+
+
+def _without_writes(commit: Any, problem: str) -> Any:
+    """Return the body of a commit that says why it has no write events."""
+    message = {name: value for name, value in commit["message"].items() if name not in _MARKS}
+    reason = "incomplete" if _is_unreported(commit) else "writeEventsProblem"
+    return commit | {"message": message | {reason: problem}}
+
+
+def _is_unreported(commit: Any) -> bool:
+    """Whether the source does not report write events, so that the relay lists all of them."""
+    return isinstance(commit["message"], dict) and bool(commit["message"].get("unreported"))
+
+
+def _is_of_commit(written: Any, commit: Any) -> bool:
+    """Return whether ``written`` is a write part of the transaction that ``commit`` ends."""
+    if not isinstance(written, dict) or (written.get("eventType"), commit["eventType"]) != (
+        WRITE_KIND,
+        _COMMIT,
+    ):
+        return False
+    mine, theirs = written.get("message"), commit["message"]
+    return (
+        isinstance(mine, dict)
+        and isinstance(theirs, dict)
+        and (mine.get("txnid"), written.get("eventTime")) == (theirs.get("txnid"), commit["eventTime"])
+    )
