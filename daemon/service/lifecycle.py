@@ -51,6 +51,7 @@ from daemon.state_directory.directory import STATUS_FILE, state_lock, write_atom
 from daemon.state_directory.keeper import LOOP, StateKeeper
 from daemon.state_directory.private_files import report_wide_files
 from daemon.state_directory.volume import VolumeCollector
+from daemon.status.history import History
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, probe_routes, status_routes
@@ -163,7 +164,8 @@ class _Daemon:
         own_routes = (audit_route(runtime.audit), wait_route(runtime.waits, parts.wait_kinds))
         routes = described([*status_routes(views), *own_routes, *parts.routes])
         routes.append(configuration_page(config, config_file))
-        pages = site_routes(self._status, sections, routes)
+        self._history = History(config.state.dir, sections)
+        pages = site_routes(self._status, sections, routes, lambda: self._history.points)
         self._http = Site(config.http, pages, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
@@ -177,6 +179,7 @@ class _Daemon:
     def run(self, stop_requested: threading.Event) -> int:
         """Start, wait until a stop is requested, then stop; return the exit code."""
         # Start 4.
+        self._history.load()
         self._supervisor.start()
         self._http.start(self._config.state.dir)
         self._reporter.state = "running"
@@ -187,7 +190,9 @@ class _Daemon:
             loops=len(self._supervisor.statuses()),
         )
         while not stop_requested.wait(STATUS_FILE_S):
-            self._status_file.write(self._status())
+            status = self._status()
+            self._status_file.write(status)
+            self._history.take(status)
         return self._stop()
 
     def _stop(self) -> int:
@@ -200,7 +205,9 @@ class _Daemon:
         running = self._supervisor.stop(self._config.supervisor.drain_s)
         # End 3.
         self._reporter.state = "stopped"
-        self._status_file.write(self._status())
+        status = self._status()
+        self._status_file.write(status)
+        self._history.write(status.time_s)
         # End 4.
         self._http.close()
         for close in self._close:

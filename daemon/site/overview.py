@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
 from daemon.site.runbooks import runbook_path
+from daemon.site.sparklines import draw_sparklines
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from daemon.status.history import HistoryPoint
     from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
 
 
@@ -33,13 +35,16 @@ class Card:
     """What its button does; empty if it has none."""
 
 
-def overview_values(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> dict[str, Any]:
+def overview_values(
+    status: DaemonStatus, sections: Sequence[StatusSection[Any]], history: Sequence[HistoryPoint]
+) -> dict[str, Any]:
     """Return the values of the page."""
     nodes = chain.from_iterable(section.flow(section.of(status)) for section in sections)
     return {
         "status": status,
         "needs": make_cards(status.needs_operator),
         "needs_total": len(status.needs_operator),
+        "sparklines": draw_sparklines(history, status.time_s),
         "drawing": draw(status, nodes),
         "lag_s": max((view.lag_s or 0.0 for view in status.projections), default=None),
         "states": Counter(view.state for view in status.projections),

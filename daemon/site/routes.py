@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
+    from daemon.status.history import HistoryPoint
     from daemon.status.model import DaemonStatus, StatusSection
 
 
@@ -33,13 +34,19 @@ LOGIN: Final = "/login"
 
 
 def site_routes(
-    status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]], routes: Sequence[BaseRoute]
+    status: Callable[[], DaemonStatus],
+    sections: Sequence[StatusSection[Any]],
+    routes: Sequence[BaseRoute],
+    history: Callable[[], Sequence[HistoryPoint]] = tuple,
 ) -> list[BaseRoute]:
-    """Return ``routes`` with the pages of the site; the navigation has their order."""
+    """Return ``routes`` with the pages of the site; the navigation has their order.
+
+    ``history`` returns the last day, for the sparklines.
+    """
     operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
 
     def overview(_asked: Asked) -> dict[str, Any]:
-        return overview_values(status(), sections)
+        return overview_values(status(), sections, history())
 
     def api(_asked: Asked) -> dict[str, Any]:
         return {"operations": operations, "document": DOCUMENT}

@@ -314,6 +314,10 @@ class StatusSection(Generic[T]):
         """Yield metrics computed from the section at each scrape."""
         return ()
 
+    def copied_bytes(self, value: T) -> int:  # noqa: ARG002 - as above
+        """Return how many bytes were copied since the daemon's start, for the history of the site."""
+        return 0
+
     def flow(self, value: T) -> Iterable[FlowNode]:  # noqa: ARG002 - as above
         """Return the boxes that it adds to the drawing of the flow."""
         return ()

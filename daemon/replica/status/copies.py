@@ -101,6 +101,10 @@ class CopySection(StatusSection[tuple[CopyStatus, ...]]):
         yield from families(CounterMetricFamily, _COUNTERS, labels, value)
         yield from families(GaugeMetricFamily, _GAUGES, labels, value)
 
+    def copied_bytes(self, value: tuple[CopyStatus, ...]) -> int:
+        """Return the bytes of all policies."""
+        return sum(row.size_bytes for row in value)
+
 
 COPIES: Final = CopySection()
 

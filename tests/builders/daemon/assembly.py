@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.process.supervisor import Job
+    from daemon.status.history import HistoryPoint
     from daemon.status.model import DaemonStatus
 
 
@@ -107,9 +108,10 @@ def app_of(
     status: Callable[[], DaemonStatus] = daemon_status,
     stuck: Callable[[], Sequence[str]] = tuple,
     registry: CollectorRegistry | None = None,
+    history: Callable[[], Sequence[HistoryPoint]] = tuple,
 ) -> Starlette:
     """Return the HTTP application with ``routes`` beside those of the status."""
     views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
     return Starlette(
-        routes=site_routes(status, SECTIONS, [*policy_pages(status), *status_routes(views), *routes])
+        routes=site_routes(status, SECTIONS, [*policy_pages(status), *status_routes(views), *routes], history)
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
@@ -16,15 +16,21 @@ from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.status.model import DaemonStatus
+
+
 DIRECTORY: Final = Path(__file__).parents[3] / "docs" / "pictures"
 TOKEN: Final = "o" * 32
 Theme = Literal["light", "dark"]
-PICTURES: Final[dict[str, tuple[str, Theme, int]]] = {
-    "site-overview": ("/", "light", 1280),
-    "site-overview-dark": ("/", "dark", 1280),
-    "site-policies": ("/policies", "light", 1280),
+PICTURES: Final[dict[str, tuple[Callable[[], DaemonStatus], str, Theme]]] = {
+    "site-overview": (site_states.troubled_status, "/", "light"),
+    "site-overview-dark": (site_states.healthy_status, "/", "dark"),
+    "site-policies": (site_states.troubled_status, "/policies", "light"),
 }
-"""Path, theme and width of each picture."""
+"""State, path and theme of each picture."""
 
 
 def main() -> None:
@@ -33,17 +39,14 @@ def main() -> None:
         file = Path(directory) / "token"
         file.write_text(TOKEN)
         tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), file)])
-        app = Gate(
-            app_of(status=site_states.troubled_status),
-            Access(tokens=tokens, allows_anonymous=False),
-            lambda _: None,
-        )
-        with served(app) as server:
-            for name, (path, theme, width) in PICTURES.items():
+        access = Access(tokens=tokens, allows_anonymous=False)
+        for name, (status, path, theme) in PICTURES.items():
+            app = Gate(app_of(status=status, history=site_states.last_day), access, lambda _: None)
+            with served(app) as server:
                 page = browser.new_page(
                     http_credentials={"username": "ada", "password": TOKEN},
                     color_scheme=theme,
-                    viewport={"width": width, "height": 800},
+                    viewport={"width": 1280, "height": 800},
                 )
                 page.goto(f"http://127.0.0.1:{server.port}{path}")
                 page.screenshot(path=DIRECTORY / f"{name}.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from daemon.replica.status.points import PointStatus
 from daemon.replica.verification.status import DifferingTable, SamplerStatus
 from daemon.retention.status import ReaderRetention, SourceRetention
 from daemon.status.actions import list_actions
+from daemon.status.history import INTERVAL_S, POINTS, HistoryPoint
 from daemon.status.model import FailedLoop, FailingLoad, ProjectionView, SourceStatus
 from handlers.failures import TableFailure
 from tests.builders.daemon.assembly import SECTIONS
@@ -175,6 +177,17 @@ def troubled_status() -> DaemonStatus:
             sources=(replace(healthy.sources[0], scanned=("shop.raw",)),),
             sections=sections,
         )
+    )
+
+
+def last_day() -> tuple[HistoryPoint, ...]:
+    """Return a history with a quiet night, a busy morning, and half an hour in which the daemon was down."""
+    last = NOW_S // INTERVAL_S
+    return tuple(
+        HistoryPoint(last - back, INTERVAL_S, 2.0 + load * 40, round(load * 60_000), round(load * 9 * 2**30))
+        for back in range(POINTS - 1, -1, -1)
+        if not 60 <= back < 66
+        for load in (0.02 + max(0.0, math.sin((POINTS - back) / 45)) * (0.8 + 0.2 * math.sin(back * 1.7)),)
     )
 
 

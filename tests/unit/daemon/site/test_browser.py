@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browser, state: str) -> None:
     status = STATES[state]()
-    with served(app_of(status=lambda: status)) as server:
+    with served(app_of(status=lambda: status, history=site_states.last_day)) as server:
         for scheme, width in VIEWS:
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
             page.goto(f"http://127.0.0.1:{server.port}/")
