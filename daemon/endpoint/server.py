@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-BACKLOG: Final = 128
+BACKLOG: Final = 1024
+"""Connections that wait to be accepted. In a shorter queue, a storm of them would delay others by seconds,
+until TCP repeats its first packet."""
+SEND_BUFFER_BYTES: Final = 512 * 1024
+RECEIVE_BUFFER_BYTES: Final = 128 * 1024
+"""Buffers of the kernel for one client, which it doubles. Otherwise they grow to megabytes for each client
+that does not read, and a container's limit of memory includes them."""
 ACCEPT_PAUSE_S: Final = 0.2
 """Pause after a failed accept: usually the process is out of file descriptors, and accepting again would fail
 at once."""
@@ -168,7 +174,7 @@ class EndpointServer:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise ConfigError(
             "the endpoint cannot listen on this address",
@@ -176,3 +182,6 @@ def _listen(host: str, port: int) -> socket.socket:
             reason=str(error),
             hint="Choose another address with --listen.",
         ) from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    return listener

@@ -85,7 +85,7 @@ class Session:
             log.warning("a client's connection was closed", code=error.code, problem=str(error))
         except (ClientGone, OSError, EOFError) as error:
             self._metrics.errors.labels(CLIENT_GONE).inc()
-            log.info("a client disconnected in the middle of a call", problem=str(error))
+            log.debug("a client disconnected in the middle of a call", problem=str(error))
         finally:
             self.close()
 

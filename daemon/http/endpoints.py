@@ -81,9 +81,16 @@ def probe_answer(reasons: Sequence[str]) -> Made:
 
 
 async def metrics_response(request: Request, registry: CollectorRegistry) -> Response:
-    """Return the metrics in the format that the request accepts."""
+    """Return the metrics in the format that the request accepts; clients that ask at once share them."""
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return await made_response(request, lambda: Made(encode(registry), content_type), Lane.STATUS)
+    answering: Answering = request.state.answering
+
+    async def run() -> Made:
+        return await answering.run(
+            lambda: Made(encode(registry), content_type), Lane.STATUS, address_of(request)
+        )
+
+    return await _respond(request, Lane.STATUS, answering.shared.get(content_type, run))
 
 
 def problem_response(error: TidelineError) -> Response:
@@ -105,8 +112,13 @@ def build_response(content: bytes, content_type: str, code: int = 200) -> Respon
 async def made_response(request: Request, make: Callable[[], Made], lane: Lane = Lane.STORE) -> Response:
     """Return the response that ``make`` makes in a thread of the server, within the server's budget."""
     answering: Answering = request.state.answering
+    return await _respond(request, lane, answering.run(make, lane, address_of(request)))
+
+
+async def _respond(request: Request, lane: Lane, answer: Awaitable[Made]) -> Response:
+    answering: Answering = request.state.answering
     try:
-        made = await answering.run(make, lane, address_of(request))
+        made = await answer
         headers = {**_HEADERS, "content-type": made.content_type}
         if made.etag:
             headers |= {"cache-control": "private, no-cache", "etag": made.etag}

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from daemon.http.transport.fair_queue import FairQueue
 from daemon.http.transport.limits import CHUNK_BYTES
+from daemon.http.transport.shared_answers import SharedAnswers
 from state.errors import Overloaded
 
 
@@ -63,6 +64,7 @@ class Answering:
             lane: _Workers(number, limits.waiting, f"{name}-{lane.value}") for lane, number in workers.items()
         }
         self._held_bytes = {True: 0, False: 0}
+        self.shared = SharedAnswers()
 
     def close(self) -> None:
         """End the threads, each after its present answer; waits for none."""

@@ -1,8 +1,10 @@
 """All connections of one HTTP server: who gets one, who has to give one up, and which have waited too long.
 
 A newcomer is not refused because others are silent: the connection that has waited longest for its client is
-closed in its favour, whether it waits for a request or for an answer to be read. A newcomer is refused only
-if the server is at work for every connection. A silent or slow client therefore costs others nothing.
+closed in its favour, whether it waits for a request or for an answer to be read. It is one of the address
+with the most connections, because that address causes the shortage: in a storm of newcomers, the connection
+of a probe would otherwise be closed before its request is read. A newcomer is refused only if the server is
+at work for every connection. A silent or slow client therefore costs others nothing.
 
 Every class here belongs to the thread of the event loop.
 """
@@ -12,13 +14,14 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from daemon.http.transport.limits import group_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from daemon.http.transport.limits import Limits
@@ -69,6 +72,8 @@ class Connections:
         self.clock = clock
         self._refused = refused
         self._open: set[Connection] = set()
+        self._by_group: dict[str, set[Connection]] = {}
+        """The open ones by address."""
         self._aside: set[Connection] = set()
 
     def __len__(self) -> int:
@@ -77,18 +82,20 @@ class Connections:
     def admit(self, address: str, abort: Callable[[], None]) -> Connection | None:
         """Return the connection of a newcomer; None if it must be refused."""
         newcomer = Connection(address, self.clock(), abort)
-        own = [each for each in self._open if each.group == newcomer.group]
-        if len(own) >= self.limits.connections_per_address and not self._close_one(own, "address"):
+        own = self._by_group.get(newcomer.group, ())
+        if len(own) >= self.limits.connections_per_address and not self._close_one([own], "address"):
             return None
-        if len(self._open) >= self.limits.connections and not self._close_one(self._open, "connections"):
+        if len(self._open) >= self.limits.connections and not self._close_one(
+            self._by_group.values(), "connections"
+        ):
             return None
         newcomer.set_aside = partial(self._set_aside, newcomer)
-        self._open.add(newcomer)
+        self._add(newcomer)
         return newcomer
 
     def end(self, connection: Connection) -> None:
         """Forget a connection that has ended."""
-        self._open.discard(connection)
+        self._remove(connection)
         self._aside.discard(connection)
 
     def sweep(self) -> None:
@@ -106,28 +113,44 @@ class Connections:
 
     @contextmanager
     def _set_aside(self, connection: Connection) -> Iterator[None]:
-        self._open.discard(connection)
+        self._remove(connection)
         self._aside.add(connection)
         try:
             yield
         finally:
             if connection in self._aside:  # it has not ended meanwhile
                 self._aside.discard(connection)
-                self._open.add(connection)
+                self._add(connection)
 
-    def _close_one(self, among: set[Connection] | list[Connection], reason: str) -> bool:
-        """Close the connection that has waited longest; return False if none waits."""
-        waiting = list(_waiting(among))
-        if not waiting:
-            self._refused(reason)
-            return False
-        _, longest = min(waiting, key=lambda pair: pair[0])
-        self._close(longest, reason)
-        return True
+    def _add(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._by_group.setdefault(connection.group, set()).add(connection)
+
+    def _remove(self, connection: Connection) -> None:
+        if connection not in self._open:
+            return
+        self._open.discard(connection)
+        group = self._by_group[connection.group]
+        group.discard(connection)
+        if not group:
+            del self._by_group[connection.group]
+
+    def _close_one(self, groups: Collection[Collection[Connection]], reason: str) -> bool:
+        """Close the connection that has waited longest, of a group with the most connections;
+        return False if none waits.
+        """
+        for size in sorted({len(group) for group in groups}, reverse=True):
+            largest = (group for group in groups if len(group) == size)
+            longest = min(_waiting(largest), key=lambda pair: pair[0], default=None)
+            if longest is not None:
+                self._close(longest[1], reason)
+                return True
+        self._refused(reason)
+        return False
 
     def _close(self, connection: Connection, reason: str) -> None:
         self._refused(reason)
-        self._open.discard(connection)
+        self._remove(connection)
         connection.abort()
 
 
@@ -135,8 +158,8 @@ def _not_admitted() -> AbstractContextManager[None]:
     raise AssertionError("the connection was not admitted")
 
 
-def _waiting(among: set[Connection] | list[Connection]) -> Iterator[tuple[float, Connection]]:
-    for connection in among:
+def _waiting(groups: Iterable[Collection[Connection]]) -> Iterator[tuple[float, Connection]]:
+    for connection in chain.from_iterable(groups):
         since_s = connection.waits_since()
         if since_s is not None:
             yield since_s, connection

@@ -40,6 +40,10 @@ SWEEP_S: Final = 0.5
 BACKLOG: Final = 1024
 """Connections that wait to be accepted. They are accepted at once, to be refused if necessary; in a shorter
 queue, a storm of them would delay others by a second or more, until TCP repeats its first packet."""
+SEND_BUFFER_BYTES: Final = 128 * 1024
+RECEIVE_BUFFER_BYTES: Final = 64 * 1024
+"""Buffers of the kernel for one connection, which it doubles. Otherwise they grow to megabytes for a client
+that does not read, and a container's limit of memory includes them."""
 _ACCEPT_RETRY_S: Final = 0.5
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -247,6 +251,8 @@ def _bind(host: str, port: int, name: str) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         bound.bind((host, port))
         bound.listen(BACKLOG)
     except (OSError, OverflowError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import threading
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 from daemon.endpoint.protocol.request_budget import FREE_BYTES, RequestBudget
 from daemon.endpoint.protocol.sasl import MESSAGE_BYTES_MAX
 from daemon.endpoint.protocol.streams import Transport
+from daemon.endpoint.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES
 from state.errors import LimitExceeded
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply
 from tests.unit.daemon.endpoint.test_endpoint import endpoint, wait_until
@@ -156,3 +158,13 @@ def test_the_budget_is_exact_whatever_threads_do() -> None:
     for thread in threads:
         thread.join()
     assert budget.used == 0
+
+
+def test_buffers_of_the_kernel_do_not_grow_for_a_client_that_does_not_read() -> None:
+    with RawMetastore() as metastore, endpoint(metastore.port) as (running, connect):
+        metastore.will("a", reply("a"))
+        answers(connect(), "a")
+        (session,) = running.server._sessions
+        handle = session._client.handle
+        assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * SEND_BUFFER_BYTES
+        assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * RECEIVE_BUFFER_BYTES

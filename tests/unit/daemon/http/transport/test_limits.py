@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, pro
 from daemon.http.transport import server as server_module
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits, group_of
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, HttpServer
 from tests.builders.daemon.http_client import HOST, asked
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, connected, is_closed, rest_of, status_on
@@ -313,3 +314,45 @@ def test_addresses_are_grouped_by_who_may_have_them() -> None:
     assert group_of("::ffff:10.0.0.1") == group_of("10.0.0.1")
     assert group_of("2001:db8::1") == group_of("2001:db8::ffff:1") != group_of("2001:db8:1::1")
     assert group_of("fe80::1%eth0") == group_of("fe80::2%eth0")
+
+
+def test_a_storm_of_newcomers_closes_no_connection_before_its_request_is_read(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with (
+        limited(questions, refused, connections=16) as server,
+        connected(server.port) as (probe,),
+        ExitStack() as storm,
+    ):
+        for address in ("127.0.1.1", "127.0.1.2", "127.0.1.3"):
+            storm.enter_context(connected(server.port, 60, address))
+        eventually(lambda: refused["connections"] >= 180 + 1 - 16)
+        probe.sendall(GET % b"/livez")
+        assert status_on(probe) == 200
+
+
+def test_a_client_that_does_not_wait_for_its_answer_gets_one_and_is_disconnected(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with limited(questions, refused) as server, connected(server.port) as (client,):
+        client.sendall(GET % b"/livez" * 20)
+        assert rest_of(client).count(b"200 OK") == 1
+        second = connect(server.port)
+        for _ in range(3):
+            second.sendall(GET % b"/livez")
+            assert status_on(second) == 200
+        second.close()
+
+
+def test_buffers_of_the_kernel_do_not_grow_for_a_client_that_does_not_read(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    with limited(questions, refused) as server, connected(server.port) as (client,):
+        client.sendall(GET % b"/large")
+        eventually(lambda: server.answering._held_bytes[False] == LARGE_BYTES)
+        (connection,) = server._server._connections._open
+        transport = connection.exchange.transport  # type: ignore[union-attr]
+        eventually(lambda: transport.get_write_buffer_size() > 0)
+        handle = transport.get_extra_info("socket")
+        assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * SEND_BUFFER_BYTES
+        assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * RECEIVE_BUFFER_BYTES

@@ -1,0 +1,12 @@
+"""All hostile cases: ``python -m bench.hostile [--quick] [--only PART] [--json]``."""
+
+from __future__ import annotations
+
+from bench.hostile import storms
+from bench.report import main
+
+
+PARTS = {"storms": storms.cases}
+
+if __name__ == "__main__":
+    main("hostile", PARTS)

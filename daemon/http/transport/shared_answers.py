@@ -1,0 +1,63 @@
+"""Answers that clients share: metrics are the same for everyone who asks at the same time.
+
+A client that requests the metrics without a pause would otherwise keep one thread busy, and take the
+processor from the loops. Requests that arrive while an answer is made get that answer. It is also given to
+those that arrive soon after: for four times as long as it took, and never longer than a second. So however
+many clients ask, making these answers takes a fifth of one thread.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+T = TypeVar("T")
+REST_TIMES: Final = 4
+"""For how many times the time that an answer took it is given to others."""
+REST_MAX_S: Final = 1.0
+KEYS_MAX: Final = 16
+"""Clients may vary the form of an answer by their headers."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    task: asyncio.Task[Any]
+    fresh_until_s: float = float("inf")
+    """Infinite while it is made."""
+
+
+class SharedAnswers:
+    """The latest answers of one server, by key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._answers: dict[str, _Answer] = {}
+
+    async def get(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the answer of ``key``, which ``make`` makes if there is no fresh one; raise its error."""
+        answer = self._answers.get(key)
+        if answer is None or answer.fresh_until_s <= self._clock():
+            if len(self._answers) >= KEYS_MAX:
+                self._answers.clear()
+            answer = self._answers[key] = _Answer(asyncio.get_running_loop().create_task(make()))
+            answer.task.add_done_callback(self._finisher(answer, self._clock()))
+        result: T = await asyncio.shield(answer.task)
+        return result
+
+    def _finisher(self, answer: _Answer, began_s: float) -> Callable[[asyncio.Task[Any]], None]:
+        def finish(task: asyncio.Task[Any]) -> None:
+            now_s = self._clock()
+            failed = task.cancelled() or task.exception() is not None
+            rest_s = 0.0 if failed else min(REST_MAX_S, REST_TIMES * (now_s - began_s))
+            answer.fresh_until_s = now_s + rest_s
+
+        return finish
