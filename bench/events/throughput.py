@@ -94,6 +94,9 @@ class _TimedHeartbeat:
         self.began_s = self.done_s = 0.0
         self._done = done
 
+    def wake(self) -> None:
+        """Do nothing: a relay does not rest in turns."""
+
     def following(self) -> None:
         self.began_s = time.perf_counter()
 

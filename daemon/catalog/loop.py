@@ -18,7 +18,7 @@ from daemon.catalog.opening import open_catalog, projection_name
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
@@ -26,7 +26,7 @@ from state.errors import Interrupted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
@@ -88,26 +88,31 @@ class _Served:
         self.name = opened.projection.name
         self.source = opened.projection.source
 
-    def open(self) -> Position:
-        """Open the projection and the inbox."""
+    def prepare(self) -> Iterator[float]:
+        """Open the inbox; a catalog never rests before it is opened."""
         self._inbox.open()
+        yield from ()
+
+    def open(self) -> Position:
+        """Open the projection."""
         return self._projection.open()
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply, then serve."""
-        position = self._projection.apply(events)
-        self._inbox.serve(self._do)
-        return position
+        """Apply the events."""
+        return self._projection.apply(events)
 
     def skip(self, position: Position, time_s: int) -> None:
         """Never called with events left out: a catalog receives all of them."""
         raise AssertionError(f"a catalog skips no events: {position} {time_s}")
 
     def settle(self) -> bool:
-        """Settle, then serve."""
-        is_busy = self._projection.settle()
+        """Do deferred work; return whether there is more, or a request waits."""
+        return self._projection.settle() or self._inbox.has_waiting()
+
+    def hold(self) -> Iterator[float]:
+        """Serve requests; a catalog is never paused."""
         self._inbox.serve(self._do)
-        return is_busy or self._inbox.has_waiting()
+        yield from ()
 
     def serve_failed(self) -> bool:
         """Serve requests while nothing is followed; return whether there were some."""
@@ -151,6 +156,7 @@ class _Catalog:
             projection=name,
             group=f"tideline.catalog.{source}",
             needs_event_ids=True,
+            wake=self._pulse.wake,
         )
         self.loop = ProjectionLoop(
             _Served(self._opened, inbox),
@@ -161,10 +167,10 @@ class _Catalog:
             cross_gap=self._cross_gap,
         )
 
-    def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until a stop is requested."""
+    def run(self, heartbeat: Heartbeat) -> Iterator[float]:
+        """Follow until a stop is requested, in turns."""
         self._pulse.connect(heartbeat)
-        self.loop.run(heartbeat)
+        yield from self.loop.run(heartbeat)
 
     def close(self) -> None:
         """Release the state and all connections."""

@@ -37,6 +37,10 @@ class EventReader(Protocol):
 
     status: ReaderStatus
 
+    @property
+    def wakes(self) -> bool:
+        """Whether it wakes the projection when there are events; ``read`` then waits for none."""
+
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
 

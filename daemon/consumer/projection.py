@@ -12,10 +12,14 @@ idempotent.
 
 Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from.
 Recovery is therefore the same as a normal start.
+
+The loop runs in turns (``daemon.process.loop``): it never waits itself but for events that its own client
+fetches, and yields how long it rests.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -25,7 +29,7 @@ from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from daemon.consumer.event_reader import Batch, EventReader
     from daemon.consumer.metrics import ProjectionMetrics
@@ -66,6 +70,11 @@ class Projection(Protocol):
     def source(self) -> str:
         """The source whose topic it reads."""
 
+    def prepare(self) -> Iterator[float]:
+        """Yield how long to rest until it may be opened, as while it is paused; end at once if a stop is
+        requested.
+        """
+
     def open(self) -> Position:
         """Open the state and return the position to continue from.
 
@@ -94,6 +103,12 @@ class Projection(Protocol):
         Returns True if more can be done at once, so that the next read does not wait.
         """
 
+    def hold(self) -> Iterator[float]:
+        """Serve requests; yield how long to rest while nothing must be read and applied.
+
+        Called after each ``apply`` and ``settle``.
+        """
+
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables, as ``db.table``."""
 
@@ -114,10 +129,10 @@ class ServedProjection(Projection, Protocol):
 
 
 _WAIT_S: Final = 0.5
-"""How long one read waits for events, and so how long a requested stop may take while there is nothing to
+"""How long one read waits for events, or the projection rests: so often it settles while there is nothing to
 apply."""
 _BUSY_WAIT_S: Final = 0.01
-"""How long one read waits while there is deferred work."""
+"""The same while there is deferred work."""
 
 
 class ProjectionLoop:
@@ -162,12 +177,12 @@ class ProjectionLoop:
         )
         """The last status; for any thread."""
 
-    def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until a stop is requested; raise what ``follow`` raises."""
+    def run(self, heartbeat: Heartbeat) -> Iterator[float]:
+        """Follow until a stop is requested, and yield how long to rest; raise what ``follow`` raises."""
         try:
             if self._reader is None:
                 self._reader = self._open_reader()
-            follow(
+            yield from follow(
                 self._projection, self._reader, heartbeat, self._report, self.status, visible=self._observe
             )
         except GapDetected as gap:
@@ -208,8 +223,8 @@ def follow(
     last: ProjectionStatus | None = None,
     *,
     visible: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Drive ``projection`` until ``heartbeat`` requests a stop;
+) -> Iterator[float]:
+    """Drive ``projection`` until ``heartbeat`` requests a stop, and yield how long to rest after each turn;
     ``report`` receives the status in every iteration.
 
     ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
@@ -222,30 +237,40 @@ def follow(
     status = replace(last, state="starting", problem=None, paused_since_s=None)
     report(status)
     with closing(reader):
-        position = projection.open()
-        reader.seek(position)
-        heartbeat.following()
-        status = replace(
-            status,
-            state="following",
-            position=position,
-            applied_time_s=status.applied_time_s if position == status.position else None,
-            quarantined=projection.quarantined(),
-            failures=projection.failures(),
-        )
+        yield from projection.prepare()
+        if not heartbeat.stopping.is_set():
+            position = projection.open()
+            reader.seek(position)
+            heartbeat.following()
+            status = replace(
+                status,
+                state="following",
+                position=position,
+                applied_time_s=status.applied_time_s if position == status.position else None,
+                quarantined=projection.quarantined(),
+                failures=projection.failures(),
+            )
         is_busy: bool | None = False
+        quiet_s = 0.0
         while not heartbeat.stopping.is_set():
             report(status)
             batch = reader.read(_BUSY_WAIT_S if is_busy else _WAIT_S)
+            rest_s = 0.0
             if batch.events:
                 status = _apply(projection, reader, batch, status)
                 visible(batch.events[-1].time_s)
                 heartbeat.progress()
+                quiet_s = time.monotonic() + _WAIT_S
             else:
                 status = _skip(projection, batch, status)
-                is_busy = projection.settle()
+                rest_s = quiet_s - time.monotonic() if reader.wakes else 0.0
+                if is_busy or rest_s <= 0:
+                    is_busy = projection.settle()
+                    rest_s = (_BUSY_WAIT_S if is_busy else _WAIT_S) if reader.wakes else 0.0
                 status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
+            yield from projection.hold()
+            yield rest_s
     report(replace(status, state="stopped"))
 
 

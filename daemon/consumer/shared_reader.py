@@ -44,9 +44,11 @@ class SharedReader:
         self._reading: SharedReading | None = None
 
     def join(
-        self, interest: Interest, position: Position, *, starts: bool = True
+        self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool = True
     ) -> tuple[SharedReading, Member] | None:
         """Let a projection read together with others after ``position``; return None if it is not near them.
+
+        ``wake`` is called when it can take events or has to leave, under a lock: it must not call the reader.
 
         The shared reader is started if it does not run and ``starts`` is set. Raises the failure that keeps
         it from reading.
@@ -54,10 +56,10 @@ class SharedReader:
         reading = self._find_reading(position, starts=starts)
         if reading is None:
             return None
-        member = reading.join(interest, position)
+        member = reading.join(interest, position, wake)
         if member is Refusal.AHEAD:
             reading = self._move_on(reading, position)
-            member = reading.join(interest, position)
+            member = reading.join(interest, position, wake)
         return (reading, member) if isinstance(member, Member) else None
 
     def leave(self, reading: SharedReading, member: Member) -> None:

@@ -70,11 +70,12 @@ class SharedReading:
         self._position = position
         self._settings = settings
         self._look_back = look_back
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        """Notified when the run has started or ended, and when a member has joined, left or taken events."""
+        self._changed = threading.Condition()
+        """Guards the window. Notified when the run has started or ended, and when a member has joined, left
+        or taken events."""
         self._window: EventWindow | None = None
-        self._waits: dict[Member, threading.Condition] = {}
+        self._wakes: dict[Member, Callable[[], None]] = {}
+        """What wakes each member's projection."""
         self._is_closing = False
         self._deserted_s: float | None = None
         """Monotonic time since which there has been no projection."""
@@ -91,9 +92,9 @@ class SharedReading:
         """Begin to read."""
         self._thread.start()
 
-    def join(self, interest: Interest, position: Position) -> Member | Refusal:
-        """Let a projection join after ``position``;
-        wait until the run has started. Raises the failure that ended it.
+    def join(self, interest: Interest, position: Position, wake: Callable[[], None]) -> Member | Refusal:
+        """Let a projection join after ``position``; wait until the run has started. Raises the failure that
+        ended it. ``wake`` is called, with a lock held, when the member can take events or has left.
         """
         with self._changed:
             self._changed.wait_for(
@@ -108,24 +109,20 @@ class SharedReading:
             if window.is_far_ahead(position):
                 return Refusal.AHEAD
             member = window.join(interest, position)
-            self._waits[member] = threading.Condition(self._lock)
+            self._wakes[member] = wake
             self._changed.notify_all()
             return member
 
-    def take(
-        self, member: Member, events_max: int, bytes_max: int, timeout_s: float
-    ) -> tuple[list[SharedEvent], int | None]:
-        """Return the next events of a member and the time of the last event that was read, waiting up to
-        ``timeout_s`` for the first.
+    def take(self, member: Member, events_max: int, bytes_max: int) -> tuple[list[SharedEvent], int | None]:
+        """Return the next events of a member and the time of the last event that was read.
 
         If there are none, the member may have left (``Member.has_left``). Raises the failure of the run.
         """
-        with self._lock:
-            window, wait = self._window, self._waits.get(member)
-            if window is None or wait is None:
+        with self._changed:
+            window = self._window
+            if window is None or member not in self._wakes:
                 self._raise_failure()
                 return [], None
-            wait.wait_for(lambda: member.backlog or member.has_left, timeout_s)
             if member.has_left:
                 self._raise_failure()
             taken = window.take(member, events_max, bytes_max)
@@ -138,13 +135,13 @@ class SharedReading:
 
         One that had to leave will join again soon, so the run waits for it.
         """
-        with self._lock:
+        with self._changed:
             had_left = member.has_left
             if self._window is not None:
                 self._window.leave(member)
-            self._waits.pop(member, None)
+            self._wakes.pop(member, None)
             self._changed.notify_all()
-            return not self._waits and not had_left
+            return not self._wakes and not had_left
 
     def is_stuck(self) -> bool:
         """Whether the thread has not read for too long."""
@@ -152,7 +149,7 @@ class SharedReading:
 
     def close(self) -> None:
         """Stop reading, and wait a short time for the thread."""
-        with self._lock:
+        with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join(_CLOSE_S)
@@ -168,7 +165,7 @@ class SharedReading:
         except Exception as failure:
             log.exception("the shared reader ended unexpectedly")
             error = KafkaUnavailable("the shared reader ended unexpectedly", reason=repr(failure))
-        with self._lock:
+        with self._changed:
             self.error, self.ended_s = error, time.monotonic()
             self._dismiss()
             self._changed.notify_all()
@@ -180,7 +177,7 @@ class SharedReading:
             if self._look_back:
                 position, self._look_back = reader.look_back(position, self._look_back), 0
             reader.seek(position)
-            with self._lock:
+            with self._changed:
                 self._window = EventWindow(position, self._settings)
                 self.has_event_ids, self.status = reader.has_event_ids, reader.status
                 self._changed.notify_all()
@@ -192,7 +189,7 @@ class SharedReading:
                 raise
             log.warning("the shared reader continues after a gap", problem=str(gap), after=found)
             self._position = Position(found)
-            with self._lock:
+            with self._changed:
                 self._dismiss()
                 self._window = None
 
@@ -207,11 +204,11 @@ class SharedReading:
             self._deserted_s = None
         batch = reader.read(_READ_S)
         self._position = batch.position
-        with self._lock:
+        with self._changed:
             self.has_event_ids, self.status = reader.has_event_ids, reader.status
             if self._window is not None and batch.events:
                 for member in self._window.append(batch.events, batch.sizes_bytes):
-                    self._waits[member].notify_all()
+                    self._wakes[member]()
         reader.acknowledge(batch.position)
 
     def _raise_failure(self) -> None:
@@ -224,7 +221,7 @@ class SharedReading:
     def _is_deserted(self) -> bool:
         """Whether there has been no projection for some time. Needs the lock."""
         now_s = time.monotonic()
-        self._deserted_s = None if self._waits else self._deserted_s or now_s
+        self._deserted_s = None if self._wakes else self._deserted_s or now_s
         return self._deserted_s is not None and now_s - self._deserted_s >= _DESERTED_S
 
     def _dismiss(self) -> None:
@@ -232,4 +229,4 @@ class SharedReading:
         if self._window is not None:
             for member in list(self._window.members):
                 self._window.leave(member)
-                self._waits.pop(member).notify_all()
+                self._wakes.pop(member)()

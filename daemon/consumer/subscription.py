@@ -44,12 +44,17 @@ class Subscription:
         open_reader: Callable[[], TopicReader],
         settings: ConsumerSettings,
         find_interest: Callable[[], Interest] = Interest,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """``open_reader`` returns its own reader. ``find_interest`` is called after each ``seek``."""
+        """``open_reader`` returns its own reader. ``find_interest`` is called after each ``seek``. While the
+        projection reads with others, ``wake`` is called in any thread when there are events; it must not call
+        the reader.
+        """
         self._shared = shared
         self._open_reader = open_reader
         self._settings = settings
         self._find_interest = find_interest
+        self._wake = wake
         self._interest = Interest()
         self._joined: tuple[SharedReading, Member] | None = None
         self._alone: TopicReader | None = None
@@ -66,6 +71,11 @@ class Subscription:
         """Whether it reads together with others."""
         return self._joined is not None
 
+    @property
+    def wakes(self) -> bool:
+        """Whether it reads together with others, and so wakes the projection."""
+        return self.is_joined
+
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
         self._leave()
@@ -75,12 +85,12 @@ class Subscription:
         self._update_status(caught_up=False)
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events, waiting up to ``timeout_s`` for the first;
-        raise ConfigError, GapDetected, Transient.
+        """Return the next events; its own client waits up to ``timeout_s`` for the first.
+        Raises ConfigError, GapDetected, Transient.
         """
         self._forget_passed()
         self._join_again()
-        batch = self._read_joined(timeout_s)
+        batch = self._read_joined()
         if batch is None:
             assert self._alone is not None, "seek first"
             batch = self._alone.read(timeout_s)
@@ -104,7 +114,7 @@ class Subscription:
 
     def _join(self, *, starts: bool) -> bool:
         """Join the shared reader if it is near; return whether that is so."""
-        self._joined = self._shared.join(self._interest, self._position, starts=starts)
+        self._joined = self._shared.join(self._interest, self._position, self._wake, starts=starts)
         if self._joined is None:
             return False
         self._counted = self._joined[0].status
@@ -112,7 +122,7 @@ class Subscription:
             self._alone.close()
         return True
 
-    def _read_joined(self, timeout_s: float) -> Batch | None:
+    def _read_joined(self) -> Batch | None:
         """Return the next events of the shared reader; None if the projection has left it."""
         if self._joined is None:
             return None
@@ -122,9 +132,7 @@ class Subscription:
             self._leave()
             self._read_alone()
             return None
-        taken, time_s = reading.take(
-            member, self._settings.batch_events, self._settings.batch_bytes, timeout_s
-        )
+        taken, time_s = reading.take(member, self._settings.batch_events, self._settings.batch_bytes)
         self._position = member.position
         if self._settings.needs_event_ids and not reading.has_event_ids:
             raise missing_event_ids(reading.status.topic)

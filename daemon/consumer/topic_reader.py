@@ -99,6 +99,11 @@ class TopicReader:
         self.status = ReaderStatus(topic.name)
 
     @property
+    def wakes(self) -> bool:
+        """False: ``read`` waits for events."""
+        return False
+
+    @property
     def has_event_ids(self) -> bool:
         """Whether the topic's records have event ids; known after ``seek``."""
         return not self._seeker.offsets_are_ids

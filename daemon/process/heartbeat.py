@@ -2,9 +2,9 @@
 ``Heartbeat``, through which a loop reports, and ``Loop``, which can be run.
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
-builds a loop in its own thread when it first runs: opening state can fail (a damaged file, an invalid
-setting), and must then fail this loop and not the process. After StateCorrupt it is closed and built again by
-the next run, so that a state file that an operator has replaced is opened.
+builds a loop when it first runs, and not when the process starts: opening state can fail (a damaged file, an
+invalid setting), and must then fail this loop and not the process. After StateCorrupt it is closed and built
+again by the next run, so that a state file that an operator has replaced is opened.
 
 A batch or a copy may take longer than the age at which ``/livez`` fails. The components that do such work
 (metastore clients, copy pools, projections) therefore report each step through a ``Pulse``. Work that makes
@@ -21,7 +21,7 @@ from state.errors import StateCorrupt
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 _WAIT_S: Final = 1.0
@@ -35,6 +35,9 @@ class Heartbeat(Protocol):
 
     def beat(self) -> None:
         """Report that the loop is alive."""
+
+    def wake(self) -> None:
+        """Let the loop continue soon if it rests; for any thread."""
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
@@ -55,8 +58,10 @@ def wait(heartbeat: Heartbeat, wait_s: float) -> None:
 class Loop(Protocol):
     """What the supervisor runs."""
 
-    def run(self, heartbeat: Heartbeat) -> None:
-        """Run until ``heartbeat.stopping`` is set; raise the error that ended it."""
+    def run(self, heartbeat: Heartbeat) -> Iterator[float] | None:
+        """Run until ``heartbeat.stopping`` is set; raise the error that ended it. Returns an iterator over
+        its rests if it runs in turns (``daemon.process.loop``).
+        """
 
     def close(self) -> None:
         """Release the state and all connections."""
@@ -83,6 +88,11 @@ class Pulse:
         if self._heartbeat is not None:
             self._heartbeat.beat()
 
+    def wake(self) -> None:
+        """Let the loop continue soon; do nothing before it runs. For any thread."""
+        if self._heartbeat is not None:
+            self._heartbeat.wake()
+
 
 L = TypeVar("L", bound=Loop)
 V = TypeVar("V")
@@ -101,12 +111,12 @@ class LazyLoop(Generic[L]):
         built = self.built
         return otherwise if built is None else read(built)
 
-    def run(self, heartbeat: Heartbeat) -> None:
-        """Build the loop if it is not built yet, then run it."""
+    def run(self, heartbeat: Heartbeat) -> Iterator[float]:
+        """Build the loop if it is not built yet, then run it; yield its rests, if it runs in turns."""
         if self.built is None:
             self.built = self._build()
         try:
-            self.built.run(heartbeat)
+            yield from self.built.run(heartbeat) or ()
         except StateCorrupt:
             built, self.built = self.built, None
             built.close()

@@ -22,7 +22,7 @@ from daemon.kafka.signatures import source_signatures
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.relay.start_position import Start, StoredPosition, resume

@@ -2,27 +2,13 @@
 
 A pattern may cover hundreds of databases. Bootstrapped all at once, they would compete for the metastores,
 and none would be followed until nearly all are loaded. A policy waits before its snapshot is taken, so that
-the time in which it waits is not replayed afterwards. A bootstrap that fails leaves its turn to the next one,
-and waits again behind the others.
+the time in which it waits is not replayed afterwards; it needs no thread meanwhile. A bootstrap that fails
+leaves its turn to the next one, and waits again behind the others.
 """
 
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-from state.errors import Interrupted
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.process.heartbeat import Pulse
-
-
-_BEAT_S: Final = 1.0
-"""How often a policy that waits sends a heartbeat."""
 
 
 class BootstrapTurns:
@@ -32,31 +18,22 @@ class BootstrapTurns:
         self._at_once = policies_at_once
         self._policies: list[str] = []
         """In the order in which they asked; the first ``policies_at_once`` have their turn."""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
-    @contextmanager
-    def take(self, policy: str, pulse: Pulse) -> Iterator[None]:
-        """Wait for the turn of ``policy``, and keep it for the block;
-        raise Interrupted if a stop is requested meanwhile.
-        """
-        with self._changed:
+    def ask(self, policy: str) -> None:
+        """Let ``policy`` wait for its turn, behind the others."""
+        with self._lock:
             self._policies.append(policy)
-        try:
-            with self._changed:
-                while self.find_place(policy) is not None:
-                    if pulse.is_stopping():
-                        raise Interrupted("the policy was waiting for its bootstrap", policy=policy)
-                    pulse.beat()
-                    self._changed.wait(_BEAT_S)
-            yield
-        finally:
-            with self._changed:
+
+    def leave(self, policy: str) -> None:
+        """End the turn of ``policy``, or its waiting; do nothing if it did not ask."""
+        with self._lock:
+            if policy in self._policies:
                 self._policies.remove(policy)
-                self._changed.notify_all()
 
     def find_place(self, policy: str) -> int | None:
         """Return the place of ``policy`` among those that wait, from 1; None if it does not wait."""
-        with self._changed:
+        with self._lock:
             waiting = self._policies[self._at_once :]
             return waiting.index(policy) + 1 if policy in waiting else None
 

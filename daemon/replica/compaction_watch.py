@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.process.heartbeat import wait
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
 from daemon.sources.connections import measured_metastore
 from handlers.replication.operations.compaction import read_backlog

@@ -1,8 +1,8 @@
 """The projection of a policy as its loop drives it:
 between two batches, it serves requests and takes care of loads.
 
-While a policy is paused, nothing is read and applied and no table is loaded, but requests are served and
-heartbeats are sent.
+While a policy is paused, nothing is read and applied and no table is loaded, but requests are served. A
+policy that is paused, promoted or waits for its bootstrap rests, and needs no thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.replica.load_resources import read_range
 from daemon.replica.served_requests import PolicyRequests
-from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.process.inbox import Inbox, Request
+    from daemon.replica.bootstrap_turns import BootstrapTurns
     from handlers.events import Event
     from handlers.failures import TableFailure
     from handlers.replication.external.cycle_thread import ExternalThread
@@ -27,26 +27,30 @@ if TYPE_CHECKING:
     from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
     from handlers.routing import Interest
+    from state.event_log.positions import Position
 
 
-_PAUSED_S: Final = 0.5
-"""How often a paused policy looks for requests."""
+_HELD_S: Final = 0.5
+"""How often a policy that is not followed looks for requests, or whether its time has come."""
 
 
 class FollowedReplica:
     """A policy's projection with its inbox and its loads (``daemon.consumer.projection.Projection``)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a policy, most of them by name
         self,
         projection: ReplicationProjection,
         inbox: Inbox,
         loads: LoadThread,
         open_reader: Callable[[], TopicReader],
+        *,
+        bootstraps: BootstrapTurns,
         report_pause: Callable[[int | None], None] = lambda _: None,
         external: ExternalThread | None = None,
         report_promotion: Callable[[Promotion], None] = lambda _: None,
     ) -> None:
-        """``open_reader`` returns a second reader of the topic, for tables that catch up.
+        """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
+        when the policy may be bootstrapped.
 
         ``report_pause`` receives since when the policy is paused, and None once it is resumed. ``external``
         copies the files of external tables, if the policy is set to. ``report_promotion`` receives the
@@ -56,20 +60,22 @@ class FollowedReplica:
         self._inbox = inbox
         self._loads = loads
         self._open_reader = open_reader
+        self._bootstraps = bootstraps
         self._report_pause = report_pause
         self._external = external
         self._report_promotion = report_promotion
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
+        self._policy = projection.loads.context.policy.name
         self.name, self.source = projection.name, projection.source
 
     def connect(self, heartbeat: Heartbeat) -> None:
-        """Send heartbeats to ``heartbeat`` while the policy is paused, and watch its request to stop."""
+        """Send heartbeats of long work to ``heartbeat``, and watch its request to stop."""
         self._heartbeat = heartbeat
 
-    def open(self) -> Position:
-        """Wait while the policy is paused, then open the projection and let tables catch up.
+    def prepare(self) -> Iterator[float]:
+        """Rest while the policy is paused or promoted, and until it may be bootstrapped.
 
         A paused policy is not opened, because its target may be down for maintenance.
         """
@@ -77,18 +83,26 @@ class FollowedReplica:
         self._inbox.open()
         if self._projection.pause.since_s() is not None and self._projection.find_promotion() is None:
             self._projection.read_state()  # what is in memory may be ahead of the state
-            self._hold_while_paused()
-        if (promoted := self._hold_if_promoted()) is not None:
-            return promoted
-        position = self._projection.position if self._is_stopping() else self._projection.open()
-        if not self._is_stopping():
-            self._projection.loads.catch_up(self.read_events)
+            yield from self._rest_while_paused()
+        yield from self._rest_if_promoted()
+        if not self._is_stopping() and self._projection.needs_bootstrap():
+            self._bootstraps.ask(self._policy)
+            while self._bootstraps.find_place(self._policy) is not None and not self._is_stopping():
+                yield _HELD_S
+
+    def open(self) -> Position:
+        """Open the projection, and let tables catch up."""
+        try:
+            position = self._projection.open()
+        finally:
+            self._bootstraps.leave(self._policy)
+        self._projection.loads.catch_up(self.read_events)
         return position
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply the events, then serve requests and loads."""
+        """Apply the events, and take care of loads."""
         position = self._projection.apply(events)
-        self._work_between_batches()
+        self._step_loads()
         return position
 
     def find_interest(self) -> Interest:
@@ -100,38 +114,41 @@ class FollowedReplica:
         self._projection.skip(position, time_s)
 
     def settle(self) -> bool:
-        """Do the projection's deferred work, then serve requests and loads;
+        """Do the projection's deferred work, and take care of loads;
         return whether a table has more to catch up.
         """
         self._projection.settle()
-        return self._work_between_batches()
+        return self._step_loads()
 
-    def _work_between_batches(self) -> bool:
+    def _step_loads(self) -> bool:
+        if self._is_stopping():
+            return False
+        self._loads.step(self._projection.loads)
+        if self._external is not None:
+            self._external.step()
+        return self._projection.loads.catch_up(self.read_events)
+
+    def hold(self) -> Iterator[float]:
+        """Serve requests; rest while the policy is paused or promoted."""
         self._inbox.serve(self._do)
-        self._hold_while_paused()
-        self._hold_if_promoted()
-        if not self._is_stopping():
-            self._loads.step(self._projection.loads)
-            if self._external is not None:
-                self._external.step()
-            return self._projection.loads.catch_up(self.read_events)
-        return False
+        yield from self._rest_while_paused()
+        yield from self._rest_if_promoted()
 
     def _is_stopping(self) -> bool:
         return self._heartbeat is not None and self._heartbeat.stopping.is_set()
 
-    def _hold_while_paused(self) -> None:
-        """Wait while the policy is paused, and serve requests meanwhile."""
+    def _rest_while_paused(self) -> Iterator[float]:
+        """Rest while the policy is paused, and serve requests meanwhile."""
         since_s = self._projection.pause.since_s()
         if since_s is None or self._heartbeat is None:
             return
         self._stop_copies()
         self._heartbeat.following()
-        while since_s is not None and not self._heartbeat.stopping.is_set():
+        while since_s is not None and not self._is_stopping():
             self._report_pause(since_s)
+            yield _HELD_S
             self._inbox.serve(self._do)
             self._heartbeat.beat()
-            self._heartbeat.stopping.wait(_PAUSED_S)
             since_s = None if self._projection.find_promotion() else self._projection.pause.since_s()
         self._report_pause(None)
 
@@ -147,22 +164,18 @@ class FollowedReplica:
         if self._external is not None:
             self._external.stop()
 
-    def _hold_if_promoted(self) -> Position | None:
-        """Wait until a stop is requested if the policy was promoted,
-        and serve requests; return the position of the promotion.
-        """
+    def _rest_if_promoted(self) -> Iterator[float]:
+        """Rest until a stop is requested if the policy was promoted, and serve requests."""
         promotion = self._projection.find_promotion()
-        if promotion is None:
-            return None
+        if promotion is None or self._heartbeat is None:
+            return
         self._stop_copies()
-        if self._heartbeat is not None:
-            self._heartbeat.following()
-            while not self._heartbeat.stopping.is_set():
-                self._report_promotion(promotion)
-                self._inbox.serve(self._requests.do)
-                self._heartbeat.beat()
-                self._heartbeat.stopping.wait(_PAUSED_S)
-        return Position(promotion.event_id)
+        self._heartbeat.following()
+        while not self._is_stopping():
+            self._report_promotion(promotion)
+            self._inbox.serve(self._requests.do)
+            self._heartbeat.beat()
+            yield _HELD_S
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop waits after an error;
@@ -201,6 +214,7 @@ class FollowedReplica:
 
     def close(self) -> None:
         """Stop the load and the copies that run, then release everything."""
+        self._bootstraps.leave(self._policy)
         self._loads.stop()
         if self._external is not None:
             self._external.close()

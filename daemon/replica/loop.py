@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job
 from daemon.replica.external.policy_cycles import build_external
@@ -40,8 +39,7 @@ from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
@@ -95,6 +93,7 @@ def build_replica(
             projection,
             lazy.run,
             revive=lambda: lazy.read(lambda replica: replica.loop.serve_failed(), otherwise=False),
+            turns=shared.turns(policy.source, policy.target),
         ),
         part,
         lambda section: lazy.read(
@@ -124,14 +123,12 @@ def bootstrap_options(
     pulse: Pulse,
     *,
     progress: BootstrapProgress | None = None,
-    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> BootstrapOptions:
     """Return how bootstraps of the policy run; they report to ``progress``, by default to the log."""
     return BootstrapOptions(
         load_settings(config),
         is_stopping=pulse.is_stopping,
         progress=progress or LoggedProgress(name),
-        turn=turn,
     )
 
 
@@ -218,7 +215,6 @@ class _Replica:
             observer,
             shared,
             self._pulse,
-            bootstrap_options(config, name, self._pulse, turn=lambda: bootstraps.take(name, self._pulse)),
         )
         self._context = context = projection.loads.context
         try:
@@ -236,9 +232,10 @@ class _Replica:
             Inbox(requests_directory(config.state.dir, STATE_KIND, name)),
             load_thread,
             lambda: catch_up_reader(config, name),
-            self._report_pause,
-            external,
-            self._report_promotion,
+            bootstraps=bootstraps,
+            report_pause=self._report_pause,
+            external=external,
+            report_promotion=self._report_promotion,
         )
         reader = subscribe(
             config,
@@ -247,6 +244,7 @@ class _Replica:
             projection=projection_name(name),
             group=f"tideline.{name}",
             find_interest=self._followed.find_interest,
+            wake=self._pulse.wake,
         )
         self._points = PointTaker(name)
         self._moves = Moves(runtime.waits.moved, projection_name(name))
@@ -270,11 +268,11 @@ class _Replica:
             report=self._report,
         )
 
-    def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until a stop is requested."""
+    def run(self, heartbeat: Heartbeat) -> Iterator[float]:
+        """Follow until a stop is requested, in turns."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
-        self.loop.run(heartbeat)
+        yield from self.loop.run(heartbeat)
 
     def close(self) -> None:
         """Release the state and all connections."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from daemon.process.heartbeat import wait
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
 from daemon.replica.loop import build_replica

@@ -1,7 +1,8 @@
 """What the policies of a daemon share, so that a policy without work costs nothing.
 
-Threads belong to a target: if one hangs, the policies of the others continue. Loads have their own
-copy threads, so that a table of many files does not delay the copies of replay.
+Threads belong to a target: if one hangs, the policies of the others continue. Turns belong to a target and a
+source, which may hang as well. Loads have their own copy threads, so that a table of many files does not
+delay the copies of replay.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from daemon.process.turns import Turns
 from daemon.sources.metastores import MetastoreClients
 from handlers.replication.context import start_threads
 from handlers.replication.target.idle_turns import IdleWork
@@ -29,6 +31,7 @@ class SharedResources:
 
     metastores: MetastoreClients
     targets: Mapping[str, TargetThreads]
+    _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: Config, calls: CallMetrics) -> Self:
@@ -46,9 +49,15 @@ class SharedResources:
             },
         )
 
+    def turns(self, source: str, target: str) -> Turns:
+        """Return the threads that follow the policies of a source and a target."""
+        return self._turns.setdefault((source, target), Turns(name=f"follow-{source}-{target}"))
+
     def close(self) -> None:
         """Release everything that no policy uses any more."""
         self.metastores.close()
+        for turns in self._turns.values():
+            turns.close()
         for threads in self.targets.values():
             threads.close()
 

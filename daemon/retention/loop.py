@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.topic import source_topic
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.retention.measurement import Measurement, Reader, measure
 from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client

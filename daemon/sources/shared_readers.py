@@ -45,7 +45,7 @@ class SharedReaders:
         )
 
 
-def subscribe(
+def subscribe(  # noqa: PLR0913 - most of them by name
     config: Config,
     shared: SharedReader,
     source: str,
@@ -54,13 +54,15 @@ def subscribe(
     group: str,
     needs_event_ids: bool = False,
     find_interest: Callable[[], Interest] = Interest,
+    wake: Callable[[], None],
 ) -> Subscription:
     """Return the reader of ``projection``, which reads together with others if it can. Opens nothing yet.
 
-    ``group`` is that of its own client. ``find_interest`` returns the events that it must receive.
+    ``group`` is that of its own client. ``find_interest`` returns the events that it must receive. ``wake``
+    is called when there are some.
     """
     read_alone = partial(
         topic_reader, config, source, projection=projection, group=group, needs_event_ids=needs_event_ids
     )
     settings = consumer_settings(config, source, group=group, needs_event_ids=needs_event_ids)
-    return Subscription(shared, read_alone, settings, find_interest)
+    return Subscription(shared, read_alone, settings, find_interest, wake)

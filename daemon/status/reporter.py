@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemon.consumer.settings import ReaderStatus
-from daemon.process.supervisor import LoopState, LoopStatus
+from daemon.process.loop import LoopState, LoopStatus
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
 from daemon.terminal.application import version_text

@@ -8,7 +8,6 @@ to the source's newest one at this time, the target is therefore checked (``Open
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +63,14 @@ class Opening:
     bootstraps_itself: bool
     beat: Callable[[], None]
 
+    def needs_bootstrap(self) -> bool:
+        """Whether ``open`` would bootstrap the policy, which may take hours."""
+        return is_pending(self.store) or (
+            self.bootstraps_itself
+            and self.store.get(POSITION_KEY) is None
+            and self.context.target_position.read() is None
+        )
+
     def open(self) -> None:
         """Load the state, claim the target and read its position; ``recorded`` then says where to continue.
 
@@ -72,19 +79,16 @@ class Opening:
         """
         context, recorded = self.context, self.recorded
         stored_position = self._load_state()
-        is_new = stored_position is None and context.target_position.read() is None
-        bootstraps = (is_new and self.bootstraps_itself) or is_pending(self.store)
-        with self.options.turn() if bootstraps else nullcontext():
-            if is_new:
-                stored_position = self._start_new_policy()
-            target = self.claim.open(state_lost=stored_position is None)
-            on_target = -1 if target.last_id is None else target.last_id
-            position = self._start_without_state(on_target) if stored_position is None else stored_position
+        if stored_position is None and context.target_position.read() is None:
+            stored_position = self._start_new_policy()
+        target = self.claim.open(state_lost=stored_position is None)
+        on_target = -1 if target.last_id is None else target.last_id
+        position = self._start_without_state(on_target) if stored_position is None else stored_position
+        recorded.resume(position, on_target=on_target)
+        if is_pending(self.store):
+            run_bootstrap(context, self.store, self.options, self.beat)
+            on_target = position.event_id
             recorded.resume(position, on_target=on_target)
-            if is_pending(self.store):
-                run_bootstrap(context, self.store, self.options, self.beat)
-                on_target = position.event_id
-                recorded.resume(position, on_target=on_target)
         self._survey_source()
         if target.outdated or stored_position is None or on_target > position.event_id:
             self._distrust_state()

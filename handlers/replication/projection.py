@@ -163,6 +163,10 @@ class ReplicationProjection:
                 hint=f"Check state.dir, and run 'tideline bootstrap {name}' if the policy is new.",
             )
 
+    def needs_bootstrap(self) -> bool:
+        """Whether ``open`` would bootstrap the policy; raise what a call to the target raises."""
+        return self._opening.needs_bootstrap()
+
     def open(self) -> Position:
         """Open the policy, or open it again after an error;
         return the position to continue from. Raises what ``Opening.open`` raises.

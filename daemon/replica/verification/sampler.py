@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.process.heartbeat import Pulse, wait
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, DifferingTable, SamplerStatus

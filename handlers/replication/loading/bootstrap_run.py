@@ -12,7 +12,7 @@ import heapq
 import queue
 import threading
 import time
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -29,7 +29,6 @@ from state.event_log.positions import POSITION_KEY, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
 
     from handlers.replication.context import Context
     from handlers.replication.tables.table_loads import LoadedTable, TableLoad
@@ -83,8 +82,6 @@ class BootstrapOptions:
     progress: BootstrapProgress = field(default_factory=SilentBootstrap)
     backoff: Backoff = _BACKOFF
     tries_max: int = TRIES_MAX
-    turn: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Waits for the bootstrap's turn among those of other policies, and keeps it for a block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daemon.config.model import Config
-    from daemon.process.supervisor import Job
+    from daemon.process.loop import Job
     from daemon.status.history import HistoryPoint
     from daemon.status.model import DaemonStatus
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.process.retry_policy import RestartPolicy
-from daemon.process.supervisor import Job, Supervisor
+from daemon.process.supervisor import Supervisor
 from daemon.replica.status.copies import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from handlers.failures import Backoff, TableFailure
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loop import Job
 
 
 T = TypeVar("T")

@@ -184,6 +184,9 @@ class Line:
         if self.until is not None and self.until():
             self.stopping.set()
 
+    def wake(self) -> None:
+        """Do nothing: the loop does not rest long."""
+
     def following(self) -> None:
         self.followed += 1
 

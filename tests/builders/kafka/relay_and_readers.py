@@ -162,6 +162,12 @@ def drain_on(reader: TopicReader, until: int | None = None) -> list[Event]:
     raise AssertionError("the reader does not come to the end")
 
 
+def run_in_turns(rests: Iterable[float], stopping: threading.Event) -> None:
+    """Run a loop as the supervisor does that has its own thread."""
+    for rest_s in rests:
+        stopping.wait(rest_s)
+
+
 class Collecting:
     """A projection that records the events it receives."""
 
@@ -174,6 +180,9 @@ class Collecting:
         self.gate = threading.Event()
         self.gate.set()
         self.settled = 0
+
+    def prepare(self) -> Iterator[float]:
+        yield from ()
 
     def open(self) -> Position:
         return self.position
@@ -191,6 +200,9 @@ class Collecting:
 
     def settle(self) -> None:
         self.settled += 1
+
+    def hold(self) -> Iterator[float]:
+        yield from ()
 
     def failures(self) -> tuple[TableFailure, ...]:
         """Return nothing."""

@@ -16,7 +16,14 @@ from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import outbox, records_of
-from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, drain_on, wait_until
+from tests.builders.kafka.relay_and_readers import (
+    Collecting,
+    Stream,
+    drain,
+    drain_on,
+    run_in_turns,
+    wait_until,
+)
 
 
 if TYPE_CHECKING:
@@ -61,7 +68,10 @@ class _Following:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        follow(self.projection, self.reader, self.line, lambda status: self.reported.append(status.state))
+        rests = follow(
+            self.projection, self.reader, self.line, lambda status: self.reported.append(status.state)
+        )
+        run_in_turns(rests, self.line.stopping)
 
 
 def following(projection: Collecting, reader: TopicReader) -> _Following:
@@ -356,8 +366,8 @@ def test_a_failed_projection_receives_the_same_events_again(stream_of: StreamOf)
     projection.apply = apply_once  # type: ignore[method-assign]
     line = Line(until=lambda: projection.position == Position(100))
     with pytest.raises(KafkaUnavailable):
-        follow(projection, reader, line, lambda _status: None)
-    follow(projection, reader, line, lambda _status: None)
+        run_in_turns(follow(projection, reader, line, lambda _status: None), line.stopping)
+    run_in_turns(follow(projection, reader, line, lambda _status: None), line.stopping)
     assert ids(projection.events) == list(range(1, 101))
 
 

@@ -25,6 +25,7 @@ from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode
 from handlers.events import TxnCommitted
 from handlers.metastore.client import Metastore
+from tests.builders.kafka.relay_and_readers import run_in_turns
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
     from handlers.decoding.records.record_writer import Record
+    from handlers.replication.projection import ReplicationProjection
 
 
 Message = dict[str, Any]
@@ -116,6 +118,21 @@ def read_records(metastore: Metastore, before: int, last: int) -> list[Record]:
     return found
 
 
+class Followed:
+    """A replica's projection that is never paused and gets no requests."""
+
+    def __init__(self, projection: ReplicationProjection) -> None:
+        self._projection = projection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._projection, name)
+
+    def prepare(self) -> Iterator[float]:
+        yield from ()
+
+    hold = prepare
+
+
 @dataclass
 class Rig:
     """A topic, and a replica that reads it through the daemon's consumer."""
@@ -145,7 +162,7 @@ class Rig:
                 self.stopping.set()
 
         with closing(letters):
-            follow(self.replica.projection, reader, self, report)
+            run_in_turns(follow(Followed(self.replica.projection), reader, self, report), self.stopping)
 
     @property
     def dead_letter_topic(self) -> str:
@@ -162,7 +179,7 @@ class Rig:
     def beat(self) -> None:
         """Ignore the heartbeat."""
 
-    following = progress = beat
+    wake = following = progress = beat
 
 
 @pytest.fixture

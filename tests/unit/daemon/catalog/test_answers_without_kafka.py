@@ -90,7 +90,7 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
     heartbeat: Any = QuietHeartbeat()
     for _ in range(2):
         with pytest.raises(KafkaUnavailable):
-            part.job.run(heartbeat)
+            list(part.job.run(heartbeat) or ())
         view = part.view("tables")
         assert (view.event_id, view.stale) == (7, True)
     assert part.part.counts() is None
@@ -109,7 +109,7 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
     monkeypatch.setattr(loop, "subscribe", lambda *_, **__: SimpleNamespace(status=None))
     monkeypatch.setattr(projection, "follow", follow)
     with pytest.raises(KafkaUnavailable):
-        part.job.run(heartbeat)
+        list(part.job.run(heartbeat) or ())
     assert part.view("tables").stale, "until the loop runs again"
 
 
@@ -117,6 +117,6 @@ def test_a_catalog_that_never_had_a_state_has_no_answers(catalog_of: Callable[[b
     part = catalog_of(False)
     heartbeat: Any = QuietHeartbeat()
     with pytest.raises(KafkaUnavailable):
-        part.job.run(heartbeat)
+        list(part.job.run(heartbeat) or ())
     assert part.view("tables") is None
     assert part.part.status().position is None

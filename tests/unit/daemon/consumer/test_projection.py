@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,15 +14,21 @@ from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, Me
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import ListedTopic, records_of
-from tests.builders.kafka.relay_and_readers import Collecting
+from tests.builders.kafka.relay_and_readers import Collecting, run_in_turns
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from daemon.consumer.event_reader import EventReader
+    from daemon.consumer.projection import Projection
     from daemon.consumer.topic_reader import TopicReader
     from handlers.events import Event
     from tests.unit.daemon.consumer.conftest import ReaderOf
+
+
+def run(projection: Projection, reader: EventReader, line: Line, *arguments: Any) -> None:
+    run_in_turns(follow(projection, reader, line, *arguments), line.stopping)
 
 
 def topic_of(last: int) -> ListedTopic:
@@ -34,7 +40,7 @@ def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_ite
 ) -> None:
     projection, reports = Collecting(Position(3)), list[ProjectionStatus]()
     line = Line(until=lambda: projection.settled > 0)
-    follow(projection, reader_of(topic_of(9), batch_events=2), line, reports.append)
+    run(projection, reader_of(topic_of(9), batch_events=2), line, reports.append)
     assert [event.event_id for event in projection.events] == [4, 5, 6, 7, 8, 9]
     assert [status.state for status in reports] == ["starting", *["following"] * 4, "stopped"]
     assert reports[-1].position == Position(9)
@@ -45,7 +51,7 @@ def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_ite
 def test_a_stop_is_seen_before_the_next_batch(reader_of: ReaderOf) -> None:
     projection = Collecting()
     line = Line(until=lambda: len(projection.events) >= 4)
-    follow(projection, reader_of(topic_of(9), batch_events=2), line, lambda _status: None)
+    run(projection, reader_of(topic_of(9), batch_events=2), line, lambda _status: None)
     assert len(projection.events) == 4
 
 
@@ -57,7 +63,7 @@ class _Failing(Collecting):
 def test_a_failure_of_the_projection_ends_the_loop_and_closes_the_reader(reader_of: ReaderOf) -> None:
     reader = reader_of(topic_of(9))
     with pytest.raises(MetastoreUnavailable):
-        follow(_Failing(), reader, Line(), lambda _status: None)
+        run(_Failing(), reader, Line(), lambda _status: None)
     assert reader._fetcher is None
 
 
@@ -74,7 +80,7 @@ def test_position_and_quarantine_are_reported_while_the_projection_cannot_be_ope
     )
     reports = list[ProjectionStatus]()
     with pytest.raises(MetastoreUnavailable):
-        follow(_Closed(), reader_of(topic_of(9)), Line(), reports.append, last)
+        run(_Closed(), reader_of(topic_of(9)), Line(), reports.append, last)
     assert reports == [ProjectionStatus("collecting", "lake", "starting", Position(7), 60, ["a.b"])]
 
 
@@ -87,7 +93,7 @@ def test_the_time_of_the_last_event_is_reported_until_the_position_changes(
         list[ProjectionStatus](),
     )
     line = Line(until=lambda: len(reports) > 1)
-    follow(Collecting(Position(position)), reader_of(topic_of(9)), line, reports.append, last)
+    run(Collecting(Position(position)), reader_of(topic_of(9)), line, reports.append, last)
     assert reports[1].applied_time_s == time_s
 
 
@@ -99,7 +105,7 @@ class _WithoutPosition(Collecting):
 def test_a_projection_without_a_position_receives_no_events(reader_of: ReaderOf) -> None:
     line = Line()
     with pytest.raises(ConfigError):
-        follow(_WithoutPosition(), reader_of(topic_of(9)), line, lambda _status: None)
+        run(_WithoutPosition(), reader_of(topic_of(9)), line, lambda _status: None)
     assert line.followed == 0
 
 
@@ -110,7 +116,7 @@ class _Omitting(Collecting):
 
 def test_a_projection_that_silently_omits_events_is_stopped(reader_of: ReaderOf) -> None:
     with pytest.raises(Inconsistent) as caught:
-        follow(_Omitting(), reader_of(topic_of(9)), Line(), lambda _status: None)
+        run(_Omitting(), reader_of(topic_of(9)), Line(), lambda _status: None)
     assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}
 
 
@@ -151,9 +157,9 @@ def test_a_restarted_loop_continues_with_its_projection_until_a_stop_is_requeste
     projection = _Served()
     loop = loop_of(projection, reader_of)
     with pytest.raises(MetastoreUnavailable):
-        loop.run(Line())
+        list(loop.run(Line()))
     assert (loop.is_following, projection.closed) == (False, 0)
-    loop.run(Line(until=lambda: len(projection.events) >= 9))
+    list(loop.run(Line(until=lambda: len(projection.events) >= 9)))
     assert (loop.status.state, loop.status.position, projection.closed) == ("stopped", Position(9), 1)
 
 
@@ -170,7 +176,7 @@ def test_lost_events_end_the_loop_unless_the_projection_can_continue_without_the
         return Interrupted("everything is loaded again")
 
     with pytest.raises(GapDetected):
-        ProjectionLoop(_Served(), lose, metrics, position=None).run(Line())
+        list(ProjectionLoop(_Served(), lose, metrics, position=None).run(Line()))
     with pytest.raises(Interrupted):
-        ProjectionLoop(_Served(), lose, metrics, position=None, cross_gap=cross).run(Line())
+        list(ProjectionLoop(_Served(), lose, metrics, position=None, cross_gap=cross).run(Line()))
     assert [gap.context["found"] for gap in gaps] == [8]

@@ -18,7 +18,7 @@ from daemon.kafka.broker import BrokerSettings
 from handlers.routing import Interest
 from state.errors import ConfigError, GapDetected, KafkaUnavailable
 from state.event_log.positions import Position
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.loops import DEADLINE_S, eventually
 from tests.builders.kafka.fake_log import ListedLog, ddl, event
 from tests.builders.kafka.fake_topics import (
     ListedFetcher,
@@ -94,14 +94,16 @@ class Source:
         self.shared_opened += 1
         return self._open(batch_events=2)
 
-    def subscribe(self, db: str | None, **settings: Any) -> Subscription:
+    def subscribe(
+        self, db: str | None, *, wake: Callable[[], None] = lambda: None, **settings: Any
+    ) -> Subscription:
         def open_alone() -> TopicReader:
             self.alone.append(db)
             return self._open(**settings)
 
         interest = Interest(None if db is None else frozenset({db}))
         values = ConsumerSettings(**{"group": "g", "format": "auto"} | settings)
-        self.subscriptions.append(Subscription(self.shared, open_alone, values, lambda: interest))
+        self.subscriptions.append(Subscription(self.shared, open_alone, values, lambda: interest, wake))
         return self.subscriptions[-1]
 
     def append(self, first: int, last: int) -> None:
@@ -201,13 +203,29 @@ def test_a_single_projection_that_is_slow_keeps_the_shared_reader_waiting(
     assert read_until(slow, 60) == list(range(1, 61))
 
 
+def test_one_that_reads_with_others_is_woken_by_its_own_events_only(
+    source_of: Callable[..., Source],
+) -> None:
+    source, woken = source_of(3), threading.Event()
+    concerned, other = source.subscribe("db5", wake=woken.set), source.subscribe("db4")
+    for each in (concerned, other):
+        each.seek(Position(3))
+        assert each.wakes
+    source.append(4, 4)
+    assert read_until(other, 4) == [4]
+    assert not woken.is_set()
+    source.append(5, 5)
+    assert woken.wait(DEADLINE_S)
+    assert [event.event_id for event in concerned.read(READ_S).events] == [5]
+
+
 def test_one_that_is_far_ahead_does_not_wait_for_one_that_is_far_behind(
     source_of: Callable[..., Source],
 ) -> None:
     source = source_of(60, backlog_events=8, ahead_events=20, window_events=8)
     behind, ahead = source.subscribe(None), source.subscribe(None)
     behind.seek(Position(0))
-    assert behind.read(READ_S).events
+    eventually(lambda: behind.read(READ_S).events)
     ahead.seek(Position(59))
     assert read_until(ahead, 60) == [60]
     assert source.alone == []

@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry
 from daemon.flat.loop import DriverLoop
 from daemon.flat.metrics import FlatMeasures, FlatMetrics
 from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
+from daemon.process.loop import Job, LoopState
 from daemon.process.redaction import Redactor
-from daemon.process.supervisor import Job, LoopState
 from state.errors import ConfigError
 from tests.builders.daemon.loops import Scripted, eventually, supervise
 from tests.builders.flat.fake_drivers import literal, program, progress

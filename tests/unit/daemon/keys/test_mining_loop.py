@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from daemon.keys.loop import MinerLoop
 from daemon.keys.metrics import MiningMetrics
 from daemon.keys.status import MinedSource, MiningStatus
-from daemon.process.supervisor import Job, LoopState
+from daemon.process.loop import Job, LoopState
 from daemon.status.client import load_status
 from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text

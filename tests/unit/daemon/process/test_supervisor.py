@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.process.loop import Job, LoopState
 from daemon.process.retry_policy import RestartPolicy, Verdict, judge
-from daemon.process.supervisor import Job, LoopState
+from daemon.process.turn_queue import TurnRules
+from daemon.process.turns import Turns
 from state.errors import (
     AmbiguousCall,
     ConfigError,
@@ -28,7 +30,7 @@ from tests.builders.daemon.loops import Scripted, eventually, supervise
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from daemon.process.heartbeat import Heartbeat
 
@@ -298,3 +300,67 @@ def test_a_failed_loop_whose_requests_cannot_be_served_still_stops() -> None:
     supervisor.start()
     eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
     assert supervisor.stop(5) == []
+
+
+class Turning:
+    """A loop in turns: raises each error of its script in one run, then rests long until it is stopped."""
+
+    def __init__(self, *script: Exception) -> None:
+        self.script = list(script)
+        self.turns = 0
+        self.heartbeat: Heartbeat | None = None
+        self.hanging = threading.Event()
+        self.hanging.set()
+
+    def run(self, heartbeat: Heartbeat) -> Iterator[float]:
+        self.heartbeat = heartbeat
+        if self.script:
+            raise self.script.pop(0)
+        heartbeat.following()
+        while not heartbeat.stopping.is_set():
+            self.hanging.wait(60)
+            self.turns += 1
+            yield 3600
+
+
+def test_loops_in_turns_share_a_thread_and_fail_rest_and_stop_like_others() -> None:
+    turns = Turns(TurnRules(1, looks_per_s=1e9), name="shared-turns")
+    loops = [Turning(), Turning(MetastoreUnavailable("away")), Turning(GapDetected("gone"))]
+    asked = threading.Event()
+    supervisor, counts = supervise(
+        *(
+            Job(f"loop-{number}", loop.run, revive=asked.is_set, turns=turns)
+            for number, loop in enumerate(loops)
+        ),
+        heartbeat_max_s=0.05,
+    )
+    supervisor.start()
+    eventually(lambda: [loop.turns for loop in loops] == [1, 1, 0])
+    eventually(lambda: supervisor.statuses()["loop-2"].state is LoopState.FAILED)
+    assert counts.restarted == ["loop-1"]
+    asked.set()
+    eventually(lambda: loops[2].turns == 1, deadline_s=60)
+    assert sum(thread.name == "shared-turns" for thread in threading.enumerate()) <= 2
+    assert supervisor.stuck() == [], "they rest"
+    assert supervisor.stop(5) == []
+    assert {status.state for status in supervisor.statuses().values()} == {
+        LoopState.STOPPED,
+        LoopState.FAILED,
+    }
+    turns.close()
+
+
+@pytest.mark.parametrize("turns", [None, Turns(name="turns-of-one")], ids=["own thread", "shared threads"])
+def test_a_loop_in_turns_is_woken_and_is_stuck_only_within_a_turn(turns: Turns | None) -> None:
+    loop = Turning()
+    supervisor, _ = supervise(Job("a", loop.run, turns=turns), heartbeat_max_s=0.05)
+    supervisor.start()
+    eventually(lambda: loop.turns == 1)
+    assert loop.heartbeat is not None
+    loop.hanging.clear()
+    loop.heartbeat.wake()
+    eventually(lambda: supervisor.stuck() == ["a"])
+    assert supervisor.stop(0.1) == ["a"]
+    loop.hanging.set()
+    eventually(lambda: supervisor.stop(5) == [])
+    assert loop.turns == 2

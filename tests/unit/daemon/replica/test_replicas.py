@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.process.supervisor import Job
+    from daemon.process.loop import Job
     from handlers.files.copying.pool import CopyPool
     from handlers.replication.projection import ReplicationProjection
 

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica import requests
+from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.commands.endings import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.served_requests import PolicyRequests
@@ -34,6 +35,7 @@ from state.store.sqlite import SqliteStore
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status, eventually
+from tests.builders.kafka.relay_and_readers import run_in_turns
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import a_table, allocated, altered, created
 from tests.builders.stores.full_disk import full_disk
@@ -73,6 +75,9 @@ class Beats:
     def beat(self) -> None:
         self.beats += 1
 
+    def wake(self) -> None:
+        """Nothing rests."""
+
     def following(self) -> None:
         """Nothing to note."""
 
@@ -93,16 +98,29 @@ def load_at_once(entry: TableLoad, _tools: LoadTools, _progress: LoadProgress) -
     return LoadedTable(entry.table, event_id=9)
 
 
-def follow(replica: FakedReplica, directory: Path) -> tuple[FollowedReplica, Beats, list[int | None]]:
+def follow(
+    replica: FakedReplica, directory: Path, bootstraps: BootstrapTurns | None = None
+) -> tuple[FollowedReplica, Beats, list[int | None]]:
     pauses: list[int | None] = []
     threads = LoadThread(replica.context, Closed, LoadSettings(), load=load_at_once)  # type: ignore[arg-type]
     unused: Any = None
     followed = FollowedReplica(
-        replica.projection, Inbox(directory / "requests"), threads, lambda: unused, pauses.append
+        replica.projection,
+        Inbox(directory / "requests"),
+        threads,
+        lambda: unused,
+        bootstraps=bootstraps or BootstrapTurns(1),
+        report_pause=pauses.append,
     )
     beats = Beats()
     followed.connect(beats)
     return followed, beats, pauses
+
+
+def opened(followed: FollowedReplica) -> Position:
+    """Open it as the loop does that need not wait."""
+    assert list(followed.prepare()) == []
+    return followed.open()
 
 
 @pytest.fixture
@@ -123,9 +141,9 @@ def test_a_policy_is_followed_again_once_the_disk_of_its_state_has_space(
     stored_replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, _, _ = follow(stored_replica, tmp_path)
-    followed.open()
+    opened(followed)
     fill_disk_of_the_state(stored_replica)
-    assert followed.open().event_id == 0
+    assert opened(followed).event_id == 0
     assert followed.apply([created(1)]).event_id == 1
 
 
@@ -133,7 +151,7 @@ def test_requests_about_a_failed_policy_are_served_once_the_disk_of_its_state_ha
     stored_replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, _, _ = follow(stored_replica, tmp_path)
-    followed.open()
+    opened(followed)
     fill_disk_of_the_state(stored_replica)
     assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
 
@@ -214,7 +232,7 @@ def test_a_requested_load_is_started_and_finished_between_batches(
     replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, _, _ = follow(replica, tmp_path)
-    followed.open()
+    opened(followed)
     replica.projection.loads.request(["orders"], "repair")
 
     def settled() -> bool:
@@ -232,7 +250,7 @@ def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resume
 ) -> None:
     followed, beats, pauses = follow(replica, tmp_path)
     requests_of(replica.projection).do({"do": "pause"})
-    opened = threading.Thread(target=followed.open)
+    opened = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
     opened.start()
     eventually(lambda: beats.beats > 0)
     assert send_request(tmp_path / "requests", {"do": "resume"}, 10) == {"paused_since_s": None}
@@ -258,7 +276,7 @@ def test_a_policy_is_paused_after_a_restart_although_its_target_is_down(
     replica.projection.forget_claim()
     stop_target(replica, monkeypatch)
     followed, beats, pauses = follow(replica, tmp_path)
-    opened = threading.Thread(target=followed.open)
+    opened = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
     opened.start()
     eventually(lambda: beats.beats > 0)
     answer = send_request(tmp_path / "requests", {"do": "load", "tables": ["orders"]}, 10)
@@ -272,7 +290,7 @@ def test_a_policy_is_paused_after_a_restart_although_its_target_is_down(
 def test_a_paused_policy_is_promoted(replica: FakedReplica, tmp_path: Path) -> None:
     requests_of(replica.projection).do({"do": "pause"})
     followed, beats, _ = follow(replica, tmp_path)
-    opened = threading.Thread(target=followed.open)
+    opened = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
     opened.start()
     eventually(lambda: beats.beats > 0)
     assert send_request(tmp_path / "requests", {"do": "promote"}, 10)["database"] == "shop_r"
@@ -312,6 +330,31 @@ def test_a_request_that_writes_the_position_is_refused_while_there_is_none(
     assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
 
 
+def test_a_new_policy_rests_until_its_turn_and_leaves_it_when_it_is_stopped(
+    replica: FakedReplica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = BootstrapTurns(1)
+    turns.ask("other")
+    followed, beats, _ = follow(replica, tmp_path, turns)
+    assert not list(followed.prepare()), "a policy that follows does not wait"
+    monkeypatch.setattr(replica.projection, "needs_bootstrap", lambda: True)
+    rests = followed.prepare()
+    assert next(rests) > 0
+    assert turns.find_place("shop") == 1
+    turns.leave("other")
+    assert list(rests) == []
+    assert turns.find_place("shop") is None
+    turns.ask("other")
+    followed.open()
+    assert turns.find_place("other") is None, "it has left its turn to the next one"
+    rests = followed.prepare()
+    assert next(rests) > 0
+    beats.stopping.set()
+    assert list(rests) == []
+    followed.close()
+    assert turns.list_waiting("shop") == ()
+
+
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
     since = requests_of(replica.projection).do({"do": "pause"})["paused_since_s"]
     restarted = requests_of(replica.restart())
@@ -321,7 +364,7 @@ def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
 
 def test_requests_are_served_while_the_loop_has_failed(replica: FakedReplica, tmp_path: Path) -> None:
     followed, _, _ = follow(replica, tmp_path)
-    followed.open()
+    opened(followed)
     assert not followed.serve_failed()
     done: list[Any] = []
     sender = threading.Thread(
@@ -337,14 +380,14 @@ def test_a_resume_of_a_failed_policy_lets_it_claim_its_target_as_after_a_restart
     replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, _, _ = follow(replica, tmp_path)
-    followed.open()
+    opened(followed)
     for request, is_claimed in (({"do": "pause"}, True), ({"do": "resume"}, False)):
         sender = threading.Thread(target=send_request, args=(tmp_path / "requests", request, 10))
         sender.start()
         eventually(followed.serve_failed)
         sender.join(10)
         assert bool(replica.context.target_position.stamp) is is_claimed
-    followed.open()
+    opened(followed)
     assert replica.context.target_position.stamp
 
 
@@ -352,7 +395,7 @@ def test_a_promotion_is_planned_and_done_between_batches_and_the_policy_is_not_f
     replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, beats, _ = follow(replica, tmp_path)
-    followed.open()
+    opened(followed)
     replica.projection.apply([created(1)])
     planned = requests_of(replica.projection).do({"do": "plan-promotion"})
     assert (planned["event_id"], planned["incomplete"]) == (1, ())
@@ -360,6 +403,7 @@ def test_a_promotion_is_planned_and_done_between_batches_and_the_policy_is_not_f
     def settle() -> None:
         while not beats.stopping.is_set():
             followed.settle()
+            run_in_turns(followed.hold(), beats.stopping)
 
     settling = threading.Thread(target=settle)
     settling.start()
@@ -387,7 +431,7 @@ def test_a_promoted_policy_that_is_still_configured_waits_after_a_restart(
         beats.stopping.set()
 
     followed._report_promotion = report
-    assert followed.open().event_id == 1
+    run_in_turns(followed.prepare(), beats.stopping)
     assert reported == [1]
     assert "create_table" not in replica.target.calls[-1:]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.process.supervisor import Job, LoopState
+from daemon.process.loop import Job, LoopState
 from state.store.sqlite import SqliteStore
 from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.replication.fake_target import faked_replica

@@ -12,7 +12,7 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.http.operations import ApiRoute
-from daemon.process.supervisor import LoopState
+from daemon.process.loop import LoopState
 from daemon.replica.external.status import EXTERNAL, ExternalProblem, ExternalStatus
 from daemon.replica.status.compactions import COMPACTIONS, CompactionRow, CompactionStatus
 from daemon.replica.status.left import LEFT, LeftStatus, LeftTableStatus

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.consumer.projection import ProjectionStatus
-from daemon.process.supervisor import Job
+from daemon.process.loop import Job
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.status.text import status_text

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
-from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database, Partition, StorageDescriptor
-from state.errors import ConfigError, Interrupted, MalformedEvent, TargetDiverged
+from state.errors import ConfigError, MalformedEvent, TargetDiverged
 from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
@@ -32,9 +31,6 @@ from tests.builders.replication.replay_events import (
 
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from state.store import Store
     from tests.builders.replication.fake_target import FakedReplica
 
 
@@ -113,28 +109,18 @@ def test_a_policy_that_was_never_bootstrapped_is_refused(replica: FakedReplica) 
         without_state(replica, MemoryStore()).open()
 
 
-def test_a_new_policy_waits_for_its_turn_before_its_snapshot_and_one_that_follows_does_not_wait(
-    replica: FakedReplica,
-) -> None:
-    def turn() -> AbstractContextManager[None]:
-        raise Interrupted("stopped while it waits")
+def test_whether_a_policy_needs_a_bootstrap_is_known_before_it_is_opened(replica: FakedReplica) -> None:
+    def needs_bootstrap(store: MemoryStore, *, bootstraps_itself: bool = True) -> bool:
+        return without_state(replica, store, bootstraps_itself=bootstraps_itself).needs_bootstrap()
 
-    def open_from(store: Store) -> Position:
-        return ReplicationProjection(
-            source_name="lake",
-            context=replica.context,
-            store=store,
-            bootstraps_itself=True,
-            bootstrap=BootstrapOptions(turn=turn),
-        ).open()
-
-    assert open_from(replica.store) == Position(0)
+    target_at(replica, 5)
+    assert not needs_bootstrap(MemoryStore()), "the target has its position"
     replica.parameters.clear()
     replica.context.target_position.forget_claim()
     replica.target.calls.clear()
     new = MemoryStore()
-    with pytest.raises(Interrupted):
-        open_from(new)
+    assert needs_bootstrap(new)
+    assert not needs_bootstrap(new, bootstraps_itself=False)
     assert new.get(POSITION_KEY) is None
     assert replica.target.calls == []
 

@@ -1,0 +1,304 @@
+"""One loop of the daemon: a job that runs again after failures, as ``retry_policy`` decides, and its status.
+
+A loop ends only on a stop request or with an error. After an error, it runs again after a pause, or is
+reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
+automatically, because its cause may be gone. It counts as failed until it has followed for a while or made
+progress.
+
+A loop either has its own thread, or runs in turns, which a few threads take for hundreds of loops
+(``turns``). Its code is the same in both cases: it yields how long it rests.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from daemon.process.retry_policy import Verdict, judge
+from state.errors import TidelineError, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.retry_policy import RestartPolicy
+    from daemon.process.turns import Turns
+
+
+log = structlog.get_logger(__name__)
+
+
+_REVIVE_S = 0.5
+"""How often a loop that waits for its next run looks for requests, at most."""
+
+
+class LoopState(StrEnum):
+    """State of a loop, as status, metrics and readiness name it."""
+
+    STARTING = "starting"
+    FOLLOWING = "following"
+    BACKING_OFF = "backing-off"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStatus:
+    """Status of one loop. Other threads read it, so it is replaced as a whole."""
+
+    name: str
+    state: LoopState = LoopState.STARTING
+    beat_s: float = 0.0
+    """Monotonic time of the last heartbeat."""
+    failures: int = 0
+    """Failures in a row, without progress in between."""
+    restarts: int = 0
+    problem: str | None = None
+    code: str | None = None
+    is_resting: bool = False
+    """Whether the loop rests between two turns, without heartbeats."""
+    failed_s: float | None = None
+    """Unix time since which the loop has been failed; None if it is not."""
+    failed_runs: int = 0
+    """Runs without durable progress since it failed."""
+    followed_s: float | None = None
+    """Monotonic time since which this run follows."""
+
+
+class LoopHeartbeat:
+    """The heartbeat of one loop (``daemon.process.heartbeat.Heartbeat``)."""
+
+    def __init__(self, loop: SupervisedLoop, stopping: threading.Event, settled_s: float) -> None:
+        self._loop = loop
+        self._settled_s = settled_s
+        self.stopping = stopping
+
+    def wake(self) -> None:
+        """Let the loop continue soon if it rests; for any thread."""
+        self._loop.wake()
+
+    def beat(self) -> None:
+        """Report that the loop is alive;
+        cheap, so that it can be called in every iteration and in long waits.
+        """
+        now_s, status = time.monotonic(), self._loop.status
+        self._loop.note(beat_s=now_s)
+        has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
+        if status.problem is not None and has_settled:
+            # What ended the run before has passed, even if an idle source leaves nothing to make progress
+            # with.
+            self._loop.note(state=LoopState.FOLLOWING, failed_s=None, problem=None, code=None)
+
+    def following(self) -> None:
+        """Report that the loop has opened its state and reads."""
+        now_s, status = time.monotonic(), self._loop.status
+        state = LoopState.FOLLOWING if status.failed_s is None else LoopState.FAILED
+        self._loop.note(beat_s=now_s, state=state, followed_s=now_s)
+
+    def progress(self) -> None:
+        """Report durable progress: earlier failures are forgotten."""
+        self._loop.note(
+            beat_s=time.monotonic(),
+            state=LoopState.FOLLOWING,
+            failures=0,
+            failed_runs=0,
+            failed_s=None,
+            problem=None,
+            code=None,
+        )
+
+
+class LoopMeasures(Protocol):
+    """What the supervisor counts."""
+
+    def loop_failed(self, loop: str, code: str) -> None:
+        """Count an error that ended a loop's run."""
+
+    def loop_restarted(self, loop: str) -> None:
+        """Count a new run after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A loop to keep running."""
+
+    name: str
+    run: Callable[[Heartbeat], Iterator[float] | None]
+    """Opens what the loop needs, runs until ``heartbeat.stopping`` is set, and closes everything. Returns its
+    turns if it runs in turns: an iterator over the seconds to rest after each of them."""
+    revive: Callable[[], bool] | None = None
+    """Called while the loop waits after an error; it runs again at once if this returns True, as after a
+    request of an operator."""
+    turns: Turns | None = None
+    """The threads that it shares with others; without them it has its own."""
+
+
+class SupervisedLoop:
+    """One job, which runs again after each error. Its turns are taken by one thread at a time."""
+
+    def __init__(
+        self, job: Job, backoff: RestartPolicy, stopping: threading.Event, measures: LoopMeasures
+    ) -> None:
+        self._job = job
+        self._backoff = backoff
+        self._stopping = stopping
+        self._measures = measures
+        self._lock = threading.Lock()
+        self._rests = self._run()
+        self._wake: Callable[[], None] | None = None
+        """Known once the loop is started."""
+        self._ended = threading.Event()
+        self.status = LoopStatus(job.name, beat_s=time.monotonic())
+        """For any thread."""
+
+    def start(self) -> None:
+        """Run in the shared threads of the job, or in a new one."""
+        if self._job.turns is not None:
+            self._wake = self._job.turns.add(self._take_turn)
+            return
+        woken = threading.Event()
+        self._wake = woken.set
+        # A daemon thread: a loop that does not end in time must not keep the process from exiting.
+        threading.Thread(target=self._run_alone, args=(woken,), name=self._job.name, daemon=True).start()
+
+    def wake(self) -> None:
+        """End the loop's rest; for any thread."""
+        if self._wake is not None:
+            self._wake()
+
+    def is_running(self) -> bool:
+        """Whether the loop was started and has not ended."""
+        return self._wake is not None and not self._ended.is_set()
+
+    def is_stuck(self, heartbeat_max_s: float) -> bool:
+        """Whether the loop has no heartbeat for too long, or ended without a reason."""
+        status = self.status
+        if status.state is LoopState.STOPPED or self._wake is None:
+            return False
+        if self._ended.is_set():
+            return not self._stopping.is_set()
+        return not status.is_resting and time.monotonic() - status.beat_s > heartbeat_max_s
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the loop has ended."""
+        self._ended.wait(timeout_s)
+
+    def note(self, **changes: object) -> None:
+        """Change the status."""
+        with self._lock:
+            # Names are checked by replace
+            self.status = replace(self.status, **changes)  # type: ignore[arg-type]
+
+    def _run_alone(self, woken: threading.Event) -> None:
+        while (rest_s := self._take_turn()) is not None:
+            woken.wait(rest_s)
+            woken.clear()
+
+    def _take_turn(self) -> float | None:
+        """Run until the next rest, and return how long it lasts; None when the loop has ended."""
+        rest_s = None
+        self.note(beat_s=time.monotonic(), is_resting=False)
+        try:
+            with structlog.contextvars.bound_contextvars(loop=self._job.name):
+                rest_s = next(self._rests, None)
+        finally:
+            if rest_s is None:
+                self._ended.set()
+            self.note(is_resting=True)
+        return rest_s
+
+    def _run(self) -> Iterator[float]:
+        while not self._stopping.is_set():
+            error = yield from self._attempt()
+            if error is None:
+                break
+            yield from self._pause_after(error)
+            if not self._stopping.is_set():
+                self._begin_again()
+        if self.status.failed_s is None:
+            self.note(state=LoopState.STOPPED)
+
+    def _begin_again(self) -> None:
+        """Note that the loop runs again; a failed one stays failed until it follows."""
+        status = self.status
+        state = LoopState.STARTING if status.failed_s is None else LoopState.FAILED
+        self.note(state=state, restarts=status.restarts + 1, beat_s=time.monotonic(), followed_s=None)
+        self._measures.loop_restarted(self._job.name)
+
+    def _attempt(self) -> Generator[float, None, Exception | None]:
+        """Run the job once and return its error; None if it stopped as requested."""
+        try:
+            rests = self._job.run(LoopHeartbeat(self, self._stopping, self._backoff.settled_s))
+            if rests is not None:
+                yield from rests
+        except Exception as error:  # noqa: BLE001 - the last handler of a loop: every failure is judged by the retry policy
+            return error
+        return None
+
+    def _pause_after(self, error: Exception) -> Iterator[float]:
+        """Rest until the next attempt is due, or a stop is requested."""
+        failures = self.status.failures + 1
+        code = error.code if isinstance(error, TidelineError) else "unexpected"
+        self.note(failures=failures, problem=_describe(error), code=code, beat_s=time.monotonic())
+        self._measures.loop_failed(self._job.name, code)
+        decision = judge(error)
+        exhausted = decision is Verdict.RETRY_BOUNDED and failures >= self._backoff.attempts_max
+        if decision is Verdict.STOP or exhausted:
+            pause_s = self._note_failed(error, code)
+        else:
+            pause_s = self._note_pause(error, code, failures)
+        until_s = time.monotonic() + pause_s
+        while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.is_set():
+            yield min(_REVIVE_S, left_s)
+            if self._is_requested():
+                return
+
+    def _note_failed(self, error: Exception, code: str) -> float:
+        """Report the loop as failed; return how long it waits until it is tried again."""
+        runs = self.status.failed_runs + 1
+        pause_s = self._backoff.failed.pause_s(runs)
+        since_s = self.status.failed_s or time.time()
+        self.note(state=LoopState.FAILED, failed_s=since_s, failed_runs=runs)
+        log.error(
+            "loop failed and needs an operator; other loops continue",
+            code=code,
+            problem=_describe(error),
+            failures=self.status.failures,
+            next_try_s=round(pause_s, 1),
+            exc_info=None if isinstance(error, TidelineError) else error,
+        )
+        return pause_s
+
+    def _note_pause(self, error: Exception, code: str, failures: int) -> float:
+        """Report that the loop waits; return how long."""
+        pause_s = self._backoff.pause_s(failures)
+        self.note(state=LoopState.BACKING_OFF, failed_s=None)
+        # A leader change is routine: log the first failure as info, repeated ones as warnings.
+        write = log.info if failures == 1 and isinstance(error, Transient) else log.warning
+        write(
+            "loop failed and will be restarted",
+            code=code,
+            problem=_describe(error),
+            failures=failures,
+            pause_s=round(pause_s, 1),
+            exc_info=None if isinstance(error, TidelineError) else error,
+        )
+        return pause_s
+
+    def _is_requested(self) -> bool:
+        """Serve an operator's requests; return whether one of them lets the loop run again now."""
+        try:
+            return self._job.revive is not None and self._job.revive()
+        except Exception:
+            log.exception("a loop that does not run cannot serve requests")
+            return False
+
+
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, TidelineError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,135 @@
+"""Whose turn it is: the decisions of ``turns``, without threads and clocks.
+
+A task rests until its time has come or it is woken, then waits behind the others that are ready, and has a
+turn. A wake-up during a turn makes the task ready again after it, so no wake-up is lost.
+
+At most ``turns_at_once`` turns run at a time. One that lasts longer than ``long_s`` does not count any more:
+a target that hangs, or the copy of a large table, then delays the others by that time and no longer.
+
+A task that rests for ``look_s`` or more only looks whether it has something to do. All of them together look
+``looks_per_s`` times a second at most, so that hundreds of tasks without work cost little.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """The limits of a group of tasks."""
+
+    turns_at_once: int = 8
+    long_s: float = 2.0
+    look_s: float = 0.5
+    looks_per_s: float = 100.0
+
+
+class TaskState(Enum):
+    """State of a task."""
+
+    RESTING = "resting"
+    READY = "ready"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Task:
+    """One task; its fields belong to the queue."""
+
+    __slots__ = ("due_s", "is_woken", "state", "take_turn")
+
+    def __init__(self, take_turn: Callable[[], float | None]) -> None:
+        """``take_turn`` returns how long the task then rests, None when it has ended."""
+        self.take_turn = take_turn
+        self.state = TaskState.READY
+        self.due_s = 0.0
+        """When its rest ends."""
+        self.is_woken = False
+        """Whether it was woken during its turn."""
+
+
+class TurnQueue:
+    """Not thread-safe. Times are monotonic."""
+
+    def __init__(self, rules: TurnRules) -> None:
+        assert rules.turns_at_once >= 1, rules
+        self._rules = rules
+        self._tasks: set[Task] = set()
+        """Those that have not ended."""
+        self._ready: deque[Task] = deque()
+        """The one that waits longest first."""
+        self._resting: list[tuple[float, int, Task]] = []
+        """A heap by due time. The entries of tasks that were woken stay until that time."""
+        self._order = count()
+        self._counted: dict[Task, float] = {}
+        """The turns that count, with their beginning, the oldest first."""
+
+    def add(self, task: Task) -> None:
+        """Add a task, which is ready at once."""
+        self._tasks.add(task)
+        self._ready.append(task)
+
+    def wake(self, task: Task) -> bool:
+        """End the rest of a task; return whether it has become ready."""
+        task.is_woken |= task.state is TaskState.RUNNING
+        if task.state is not TaskState.RESTING:
+            return False
+        self._make_ready(task)
+        return True
+
+    def take(self, now_s: float) -> Task | None:
+        """Return the task that has its turn now, if there is one; ``end`` must follow."""
+        while self._resting and self._resting[0][0] <= now_s:
+            due_s, _, task = heapq.heappop(self._resting)
+            if _rests_until(task, due_s):
+                self._make_ready(task)
+        while self._counted and next(iter(self._counted.values())) + self._rules.long_s <= now_s:
+            del self._counted[next(iter(self._counted))]
+        if not self._ready or len(self._counted) >= self._rules.turns_at_once:
+            return None
+        task = self._ready.popleft()
+        task.state, task.is_woken = TaskState.RUNNING, False
+        self._counted[task] = now_s
+        return task
+
+    def end(self, task: Task, rest_s: float | None, now_s: float) -> None:
+        """Note the end of a turn, after which the task rests, or has ended (None)."""
+        assert task.state is TaskState.RUNNING, task.state
+        self._counted.pop(task, None)
+        if rest_s is None:
+            task.state = TaskState.ENDED
+            self._tasks.remove(task)
+        elif task.is_woken or rest_s <= 0:
+            self._make_ready(task)
+        else:
+            if rest_s >= self._rules.look_s:
+                rest_s = max(rest_s, len(self._tasks) / self._rules.looks_per_s)
+            task.state, task.due_s = TaskState.RESTING, now_s + rest_s
+            heapq.heappush(self._resting, (task.due_s, next(self._order), task))
+
+    def find_next_s(self) -> float | None:
+        """Return when a task may have its turn although nothing else happens, after ``take`` found none."""
+        if self._ready:
+            return next(iter(self._counted.values())) + self._rules.long_s
+        while self._resting and not _rests_until(self._resting[0][2], self._resting[0][0]):
+            heapq.heappop(self._resting)
+        return self._resting[0][0] if self._resting else None
+
+    def _make_ready(self, task: Task) -> None:
+        task.state = TaskState.READY
+        self._ready.append(task)
+
+
+def _rests_until(task: Task, due_s: float) -> bool:
+    """Whether an entry of the heap still holds."""
+    return task.state is TaskState.RESTING and task.due_s == due_s

@@ -1,0 +1,114 @@
+"""Runs many tasks in turns on a few threads, so that a task without work needs no thread.
+
+``turn_queue`` decides whose turn it is. A thread starts if a task may be ready and no thread waits; it ends
+after ``idle_s`` without a turn, if another one waits. While tasks rest, one thread watches the time for all.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from daemon.process.turn_queue import Task, TurnQueue, TurnRules
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+THREADS_MAX: Final = 64
+"""With turns that last long, as while a target hangs. Further tasks then wait for the end of one."""
+IDLE_S: Final = 10.0
+
+
+class Turns:
+    """The threads of a group of tasks; thread-safe. Starts none before the first task."""
+
+    def __init__(
+        self,
+        rules: TurnRules | None = None,
+        *,
+        name: str,
+        threads_max: int = THREADS_MAX,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._queue = TurnQueue(rules or TurnRules())
+        self._name = name
+        self._threads_max = threads_max
+        self._idle_s = idle_s
+        self._changed = threading.Condition()
+        """Guards everything here; notified if a thread must look at the queue."""
+        self._threads = 0
+        self._waiting = 0
+        """Threads without a turn."""
+        self._watched_s = math.inf
+        """Until when one of them waits for the next turn."""
+        self._is_closed = False
+
+    def add(self, take_turn: Callable[[], float | None]) -> Callable[[], None]:
+        """Add a task whose first turn comes at once; return what wakes it.
+
+        ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. It is
+        never called by two threads at a time. What wakes the task is for any thread, and only takes a lock.
+        """
+        task = Task(take_turn)
+        with self._changed:
+            self._queue.add(task)
+            self._provide_thread()
+        return lambda: self._wake(task)
+
+    def close(self) -> None:
+        """Let threads without a turn end; call it when all tasks have ended."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _wake(self, task: Task) -> None:
+        with self._changed:
+            if self._queue.wake(task):
+                self._provide_thread()
+
+    def _provide_thread(self) -> None:
+        """Let a thread look at the queue. Needs the lock."""
+        if self._waiting:
+            self._changed.notify()
+        elif self._threads < self._threads_max:
+            self._threads += 1
+            self._waiting += 1
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def _work(self) -> None:
+        while (task := self._take()) is not None:
+            rest_s = task.take_turn()
+            with self._changed:
+                self._queue.end(task, rest_s, time.monotonic())
+                self._waiting += 1
+
+    def _take(self) -> Task | None:
+        """Wait for a task whose turn it is; return None if this thread ends."""
+        with self._changed:
+            end_s = time.monotonic() + self._idle_s
+            while (task := self._queue.take(now_s := time.monotonic())) is None:
+                if self._is_closed or (now_s >= end_s and self._waiting > 1):
+                    self._threads -= 1
+                    break
+                self._wait(now_s, end_s)
+            self._waiting -= 1
+            # Another thread watches the time from now on, and takes the next turn.
+            if self._waiting or task is not None:
+                self._provide_thread()
+            return task
+
+    def _wait(self, now_s: float, end_s: float) -> None:
+        """Wait until something changes, or the time has come for a turn or for the end of this thread."""
+        until_s = end_s if self._waiting > 1 else math.inf
+        next_s = self._queue.find_next_s()
+        watches = next_s is not None and next_s < self._watched_s
+        if next_s is not None and watches:
+            self._watched_s = next_s
+            until_s = min(next_s, until_s)
+        self._changed.wait(None if until_s == math.inf else max(0.0, until_s - now_s))
+        if watches and self._watched_s == next_s:
+            self._watched_s = math.inf
