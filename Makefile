@@ -16,7 +16,7 @@ LOCKS := requirements/daemon.txt requirements/dev.txt requirements/demo.txt requ
 UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
-S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
+S3_TESTS := tests/integration/docs/test_object_store_guide.py tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
             tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py \
             tests/crash/test_flat_object_store.py tests/crash/test_replay_crash_in_a_store.py \
             tests/integration/replication/test_external_tables_in_a_store.py \

@@ -138,11 +138,12 @@ def _needs_operator(status: DaemonStatus) -> str:
     if not status.needs_operator:
         return ""
     count = number_text(len(status.needs_operator))
-    cards = (_card(action, status.time_s) for action in status.needs_operator)
+    cards = (card_text(action, status.time_s) for action in status.needs_operator)
     return "\n".join([f"NEEDS AN OPERATOR ({count})", *cards])
 
 
-def _card(action: OperatorAction, now_s: float) -> str:
+def card_text(action: OperatorAction, now_s: float) -> str:
+    """Return one state that needs an operator: since when and why, its command and its runbook."""
     since = "" if action.since_s is None else f", for {duration_text(now_s - action.since_s)}"
     reason = shorten(action.reason, REASON_CHARS_MAX, placeholder=" ...")
     return "\n".join(

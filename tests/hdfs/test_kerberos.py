@@ -16,6 +16,7 @@ from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 from tests.builders.components.availability import start_or_skip
+from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
 
 
 if TYPE_CHECKING:
@@ -105,3 +106,17 @@ def test_files_are_written_with_a_ticket(secure: Secure, monkeypatch: pytest.Mon
 def test_without_a_ticket_the_environment_fails_and_no_file_counts_as_lost(secure: Secure) -> None:
     with pytest.raises(FilesUnavailable, match="denied access"):
         secure.check().read()
+
+
+def test_the_settings_of_the_guide_write_files(secure: Secure, tmp_path: Path) -> None:
+    encrypted = "".join(f"\n      {name}: {value}" for name, value in CLIENT.items())
+    addresses = {
+        "hdfs://source/warehouse": f"{secure.hdfs.uri}/",
+        "hdfs://target/warehouse": f"{secure.hdfs.uri}/",
+        "\n      hadoop.security.authentication: kerberos": encrypted,
+        "EXAMPLE.COM": REALM,
+        "/etc/security/tideline.keytab": str(secure.keytab),
+    }
+    page = cut_section((DOCS / "guides/kerberos.md").read_text(), "HDFS")
+    with PageRunner(tmp_path, {}, addresses) as runner:
+        runner.run(page)

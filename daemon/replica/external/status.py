@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
+from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
@@ -177,10 +177,11 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
                 continue
             first = status.problems[0]
             name = ", ".join(first.tables[:3]) or first.directory or ""
+            number = count_text(status.failing, "directory", "directories")
             yield OperatorAction(
                 "failing-copy",
                 f"replication:{status.policy}",
-                f"{status.failing} directories of external tables cannot be copied; {name}: {first.reason}",
+                f"{number} of external tables cannot be copied; {name}: {first.reason}",
                 f"{REPLICA}#files-of-external-tables-cannot-be-copied",
                 f"tideline external {status.policy}",
                 None if status.ended_s is None else int(status.ended_s),

@@ -88,7 +88,7 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
             yield OperatorAction(
                 "left-table",
                 f"replication:{status.policy}",
-                f"{count_text(status.count, 'table')} left the policy and still exist on the target",
+                f"{count_text(status.count, 'table')} left the policy, but not the target",
                 f"{POLICIES}#the-patterns-of-a-policy-change",
                 status.command,
                 min(times, default=None),

@@ -28,9 +28,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+DOCS: Final = Path(__file__).parents[3] / "docs"
 BLOCK: Final = re.compile(r'(?ms)^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$')
 VISIBLE_S: Final = 90.0
 COMMAND_S: Final = 180.0
+
+
+def cut_section(page: str, heading: str) -> str:
+    """Return one section of a page, without those that follow it."""
+    _, found, rest = page.partition(f"\n## {heading}\n")
+    assert found, f"the page has no section {heading!r}"
+    return rest.partition("\n## ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +59,28 @@ def read_blocks(page: str) -> Iterator[Block]:
 class PageRunner:
     """Runs blocks in one directory; ends the processes that continue when its ``with`` block ends."""
 
-    def __init__(self, directory: Path, sql: Mapping[str, str], addresses: Mapping[str, str]) -> None:
-        """``sql`` has the addresses of the engines "source" and "target", ``addresses`` the replacements."""
+    def __init__(
+        self,
+        directory: Path,
+        sql: Mapping[str, str],
+        addresses: Mapping[str, str],
+        programs: Mapping[str, str] | None = None,
+    ) -> None:
+        """``sql`` has the addresses of the engines "source" and "target", ``addresses`` the replacements,
+        ``programs`` the scripts of further commands."""
         self._directory = directory
         self._sql = sql
         self._addresses = addresses
         self._running: list[subprocess.Popen[bytes]] = []
-        programs = directory / "bin"
-        programs.mkdir()
-        (programs / "tideline").write_text(f'#!/bin/sh\nexec {sys.executable} -m daemon "$@"\n')
-        (programs / "tideline").chmod(0o755)
+        bin_directory = directory / "bin"
+        bin_directory.mkdir()
+        tideline = f'#!/bin/sh\nexec {sys.executable} -m daemon "$@"\n'
+        for name, script in {"tideline": tideline, **(programs or {})}.items():
+            (bin_directory / name).write_text(script)
+            (bin_directory / name).chmod(0o755)
         self._environment = {
             **os.environ,
-            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{bin_directory}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
 
     def run(self, page: str) -> None:
@@ -83,7 +100,7 @@ class PageRunner:
                 case "sql", side:
                     rows = following.text if following and following.title == "rows" else None
                     self._run_sql(self._sql[side], block.text, rows)
-                case "yaml" | "json", name if name:
+                case "yaml" | "json" | "properties", name if name:
                     (self._directory / name).write_text(self._replace(block.text))
                 case "text", _:
                     pass

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack.process.ports import free_port
-from tests.builders.components.page_runner import PageRunner
+from tests.builders.components.authorizing_kafka import AuthorizingKafka
+from tests.builders.components.kafka_tools import kafka_programs
+from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints, Endpoints
-
-
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 def roots(cluster: ClusterEndpoints) -> str:
@@ -39,12 +39,15 @@ def addresses(stack: Endpoints) -> dict[str, str]:
 
 def run_replicated(page: str, names: Sequence[str], stack: Endpoints, directory: Path) -> None:
     """Run a page with names of databases and topics that no other test has."""
+    run_text((DOCS / page).read_text(), names, stack, directory)
+
+
+def run_text(text: str, names: Sequence[str], stack: Endpoints, directory: Path) -> None:
     suffix = uuid.uuid4().hex[:8]
-    text = (DOCS / page).read_text()
     for name in names:
         text = text.replace(name, f"{name}_{suffix}")
     engines = {"source": stack.source.sql, "target": stack.target.sql}
-    with PageRunner(directory, engines, addresses(stack)) as runner:
+    with PageRunner(directory, engines, addresses(stack), kafka_programs()) as runner:
         runner.run(text)
 
 
@@ -60,6 +63,36 @@ def test_a_failover_is_rehearsed_and_switched_back(stack: Endpoints, tmp_path: P
 
 def test_databases_of_a_pattern_are_found_and_one_is_retired(stack: Endpoints, tmp_path: Path) -> None:
     run_replicated("guides/many-databases.md", ("sales", "tideline.lake"), stack, tmp_path)
+
+
+@pytest.mark.long
+def test_a_topic_is_deleted_recreated_and_moved(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/topic.md", ("shop", "tideline.lake"), stack, tmp_path)
+
+
+def test_a_policy_is_removed_and_both_databases_are_dropped(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/remove-policy.md", ("shop", "blog", "tideline.lake"), stack, tmp_path)
+
+
+def test_a_state_is_backed_up_lost_and_restored(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/backup.md", ("shop", "tideline.lake"), stack, tmp_path)
+
+
+def test_a_daemon_works_with_the_least_rights_at_a_broker(stack: Endpoints, tmp_path: Path) -> None:
+    broker = AuthorizingKafka(tmp_path / "kafka")
+    broker.start()
+    page = cut_section((DOCS / "guides/least-privilege.md").read_text(), "Kafka")
+    for name, instead in {
+        "SASL_SSL": "SASL_PLAINTEXT",
+        "SCRAM-SHA-512": "PLAIN",
+        "scram.Scram": "plain.Plain",
+    }.items():
+        page = page.replace(name, instead)
+    try:
+        secured = replace(stack, kafka=f"127.0.0.1:{broker.user_port}")
+        run_text(page, ("shop", "tideline.lake"), secured, tmp_path)
+    finally:
+        broker.stop()
 
 
 def test_an_old_client_works_through_an_endpoint(stack: Endpoints, tmp_path: Path) -> None:

@@ -9,32 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
-from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
+from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.http.operations import ApiRoute
 from daemon.process.loop import LoopState
-from daemon.replica.external.status import EXTERNAL, ExternalProblem, ExternalStatus
-from daemon.replica.status.compactions import COMPACTIONS, CompactionRow, CompactionStatus
-from daemon.replica.status.left import LEFT, LeftStatus, LeftTableStatus
-from daemon.replica.status.loads import LOADS, LoadStatus
-from daemon.replica.verification.status import VERIFICATION, DifferingTable, SamplerStatus
-from daemon.retention.measurement import Reader
-from daemon.retention.status import RETENTION, describe
+from daemon.replica.external.status import EXTERNAL
+from daemon.replica.status.compactions import COMPACTIONS
+from daemon.replica.status.left import LEFT
+from daemon.replica.status.loads import LOADS
+from daemon.replica.verification.status import VERIFICATION
+from daemon.retention.status import RETENTION
 from daemon.service.capabilities import all_sections
 from daemon.status.actions import KINDS, REMOVE_CAUSE, SCAN, list_actions
 from daemon.status.model import (
     DaemonStatus,
     FailedLoop,
-    FailingLoad,
     OperatorAction,
-    ProjectionView,
-    SourceStatus,
 )
 from daemon.status.text import status_text
 from handlers.failures import TableFailure
 from state.errors import Inconsistent, TidelineError
+from tests.builders.daemon import runbook_samples
 from tests.builders.daemon.assembly import config_of, parts_of
-from tests.builders.daemon.retention import measurement
+from tests.builders.daemon.operator_states import EVERYTHING, SINCE_S, status, view
 from tests.builders.page_anchors import page_anchors
 
 
@@ -47,77 +43,8 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[4] / "docs"
 
 
-def view(name: str, state: str = "following", **fields: object) -> ProjectionView:
-    return ProjectionView(name, "lake", state, **fields)  # type: ignore[arg-type]
-
-
-def status(*views: ProjectionView, **fields: object) -> DaemonStatus:
-    return DaemonStatus("1", "host", 1, 0.0, 10.0, projections=views, **fields)  # type: ignore[arg-type]
-
-
 def failed(name: str, code: str) -> FailedLoop:
     return FailedLoop(name, code, f"[{code}] it does not work", 7.0)
-
-
-def load(tries: int) -> LoadStatus:
-    return LoadStatus("p", f"shop.{tries}", "waiting", "repair", 5, tries, "no room", next_try_s=60.0)
-
-
-EVERYTHING = status(
-    view(
-        "replication:a",
-        failures=(TableFailure("shop.orders", 7, 5, "file-lost", "gone"),),
-        repair="tideline release a {table}",
-    ),
-    view("replication:c", "paused", paused_since_s=3),
-    view("replication:d", "backing-off", code="too-many-failures", problem="several"),
-    view("catalog:lake", failing=(FailingLoad("shop.big", 3, "slow"),), repair="rebuild {table}"),
-    view("catalog:pond", failing=(FailingLoad("shop.big", 2, "slow"),), undecodable=2),
-    sources=(SourceStatus("lake", scanned=("shop.clicks",)),),
-    stuck=("relay:sea",),
-    failed_loops=(
-        failed("replication:b", "gap"),
-        failed("replication:e", "fenced"),
-        failed("replication:f", "target-diverged"),
-        failed("catalog:lake", "state-corrupt"),
-        failed("relay:lake", "gap"),
-        failed("relay:pond", "inconsistent"),
-        failed("flat:clicks", "config"),
-        failed("mining", "unexpected"),
-        failed("verification:a", "unexpected"),
-        failed("watch:sea", "unexpected"),
-        failed("serve:lake", "config"),
-    ),
-    sections={
-        "loads": (load(2), load(3)),
-        "verification": (
-            SamplerStatus("a", differing=1, tables=(DifferingTable("shop.t", 9, 8, 2, "one row"),)),
-        ),
-        "endpoints": (
-            EndpointStatus(
-                "lake", "following", differing=(DifferingAnswer("shop.t", "get_partitions", 9, 6),)
-            ),
-        ),
-        "retention": (
-            describe(
-                measurement(Reader("relay:lake", 7, reads_topic=False), Reader("replication:a", 9)), 60.0
-            ),
-        ),
-        "left": (LeftStatus("a", 1, (LeftTableStatus("shop_r.t", 4),), "tideline prune a"),),
-        "external": (
-            ExternalStatus(
-                "a", "idle", failing=1, problems=(ExternalProblem(("shop.x",), "file:/x", "refused", "no"),)
-            ),
-        ),
-        "compactions": (
-            CompactionStatus(
-                "a",
-                counts={"failed": 1},
-                listed=(CompactionRow("shop_r.two words", "dt=1", "major", "failed", 3.0, "no heap"),),
-            ),
-        ),
-    },
-)
 
 
 def listed(found: DaemonStatus) -> tuple[OperatorAction, ...]:
@@ -131,29 +58,29 @@ def test_a_daemon_without_problems_needs_no_operator() -> None:
 def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None:
     commands = {(action.kind, action.object): action.command for action in listed(EVERYTHING)}
     assert commands == {
-        ("quarantined-table", "replication:a shop.orders"): "tideline release a shop.orders",
-        ("paused-policy", "replication:c"): "tideline resume c",
-        ("circuit-breaker", "replication:d"): "tideline status",
-        ("failing-load", "catalog:lake shop.big"): "rebuild shop.big",
+        ("quarantined-table", "replication:shop shop.orders"): "tideline release shop shop.orders",
+        ("paused-policy", "replication:blog"): "tideline resume blog",
+        ("circuit-breaker", "replication:ads"): "tideline status",
+        ("failing-load", "catalog:lake shop.clicks"): "tideline timeline rebuild shop.clicks",
         ("dead-letters", "catalog:pond"): "tideline dlq list",
         ("stuck-loop", "relay:sea"): "restart the daemon",
-        ("failed-loop", "replication:b"): "tideline bootstrap b --gap",
-        ("failed-loop", "replication:e"): "tideline resume e",
-        ("failed-loop", "replication:f"): "tideline resume f",
+        ("failed-loop", "replication:sales"): "tideline bootstrap sales --gap",
+        ("failed-loop", "replication:forum"): "tideline resume forum",
+        ("failed-loop", "replication:wiki"): "tideline resume wiki",
         ("failed-loop", "relay:lake"): "tideline relay --gap lake",
         ("failed-loop", "catalog:lake"): REMOVE_CAUSE,
         ("failed-loop", "relay:pond"): REMOVE_CAUSE,
         ("failed-loop", "flat:clicks"): REMOVE_CAUSE,
         ("failed-loop", "mining"): REMOVE_CAUSE,
-        ("failed-loop", "verification:a"): REMOVE_CAUSE,
+        ("failed-loop", "verification:shop"): REMOVE_CAUSE,
         ("failed-loop", "watch:sea"): REMOVE_CAUSE,
-        ("failing-load", "replication:p shop.3"): "tideline release p 3",
-        ("differing-table", "replication:a shop.t"): "tideline verify a t --repair",
-        ("left-table", "replication:a"): "tideline prune a",
+        ("failing-load", "replication:press press.3"): "tideline release press 3",
+        ("differing-table", "replication:shop shop.visits"): "tideline verify shop visits --repair",
+        ("left-table", "replication:shop"): "tideline prune shop",
         ("retention", "relay:lake"): "tideline status",
-        ("failing-copy", "replication:a"): "tideline external a",
-        ("failed-compaction", "replication:a"): "tideline compact a 'two words'",
-        ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
+        ("failing-copy", "replication:shop"): "tideline external shop",
+        ("failed-compaction", "replication:shop"): "tideline compact shop 'daily sums'",
+        ("differing-answers", "serve:lake shop.visits"): "tideline partitions load shop.visits --source lake",
         ("failed-loop", "serve:lake"): REMOVE_CAUSE,
         ("unnamed-writes", "lake shop.clicks"): SCAN,
     }
@@ -172,9 +99,9 @@ def test_text_json_and_list_have_the_same_states() -> None:
 
 
 def test_a_failing_load_says_how_often_why_and_when_it_is_tried_next() -> None:
-    (action,) = (each for each in listed(EVERYTHING) if each.object == "replication:p shop.3")
-    assert action.reason == "failed 3 times, next try 1970-01-01 00:01:00 UTC: no room"
-    assert action.since_s == 5
+    (action,) = (each for each in listed(EVERYTHING) if each.object == "replication:press press.3")
+    assert action.reason.startswith("failed 3 times, next try 1970-01-01 03:05:00 UTC: [files-unavailable] ")
+    assert action.since_s == SINCE_S
 
 
 @pytest.mark.parametrize("action", listed(EVERYTHING), ids=lambda action: f"{action.kind} {action.object}")
@@ -294,3 +221,23 @@ def api_patterns() -> set[str]:
     source = {"metastore": ["thrift://a:9083"], "topic": "t.lake", "read_roots": []}
     parts = parts_of(config_of({"sources": {"lake": source}, "kafka": {"bootstrap": "kafka:9092"}}))
     return {route.operation.path for route in parts.routes if isinstance(route, ApiRoute)}
+
+
+@pytest.mark.parametrize("page", sorted(runbook_samples.RUNBOOKS.glob("*.md")), ids=lambda page: page.stem)
+def test_the_samples_of_the_runbooks_are_what_the_program_prints(page: Path) -> None:
+    """Run 'python -m tests.builders.daemon.runbook_samples' after a change."""
+    text = page.read_text()
+    assert runbook_samples.with_samples(page.name, text) == text
+
+
+def test_every_state_and_every_alert_with_a_runbook_has_a_sample_there() -> None:
+    shown = {page.name: page.read_text() for page in runbook_samples.RUNBOOKS.glob("*.md")}
+    for address, sample in runbook_samples.samples().items():
+        page, _, anchor = address.partition("#")
+        if page in shown:
+            assert anchor in page_anchors(shown[page])
+            assert sample.partition("\n")[2] in shown[page]
+
+
+def test_an_alert_shows_no_template() -> None:
+    assert not [text for text in runbook_samples.samples().values() if "{{" in text]

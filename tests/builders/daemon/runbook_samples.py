@@ -1,0 +1,133 @@
+"""``python -m tests.builders.daemon.runbook_samples`` writes the samples into the sections of docs/runbooks:
+what an operator sees in the state that a section describes.
+
+A sample is the entry of ``tideline status`` for a state that needs an operator, or else the message of the
+error, or the chart's alert with the address of the section. They are rendered by the product's own code, so a
+section cannot show something that no one sees.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from daemon.replica.status.unreplicated import UNREPLICATED
+from daemon.service.capabilities import all_sections
+from daemon.status.actions import list_actions
+from daemon.status.text import card_text
+from state import errors
+from tests.builders.components.chart import render_chart
+from tests.builders.daemon.operator_states import EVERYTHING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+RUNBOOKS: Final = Path(__file__).parents[3] / "docs" / "runbooks"
+BEGIN: Final = "**You see.**"
+_SAMPLE: Final = re.compile(r"\*\*You see\.\*\*[^\n]*\n\n```text\n.*?^```\n\n", re.DOTALL | re.MULTILINE)
+_LABELS: Final = {
+    "service": "tideline",
+    "projection": "replication:shop",
+    "policy": "shop",
+    "source": "lake",
+    "target": "dr",
+    "flat": "clicks",
+    "loop": "serve:lake",
+    "endpoint": "lake",
+    "reader": "replication:shop",
+}
+_VALUES: Final = {
+    "{{ $value }}": "8",
+    "{{ $value | humanize }}": "4",
+    "{{ $value | humanize1024 }}": "1.5Gi",
+    "{{ $value | humanizeDuration }}": "1h 12m 0s",
+    "{{ $value | humanizePercentage }}": "75%",
+}
+MESSAGES: Final[dict[str, tuple[errors.TidelineError, ...]]] = {
+    "daemon.md#the-state-directory-is-locked": (
+        errors.StateLocked(
+            "another process uses the state directory",
+            directory="/var/lib/tideline",
+            pid=71,
+            host="tideline-0",
+        ),
+    ),
+    "daemon.md#a-state-file-is-damaged": (
+        errors.StateCorrupt("a page of the state file is damaged", path="/var/lib/tideline/catalog-lake.db"),
+    ),
+}
+"""Messages of states that are errors of a command or of a loop."""
+
+
+def samples() -> dict[str, str]:
+    """Return the sample of each section, by page and anchor."""
+    found: dict[str, str] = {}
+    for address, text in (*_cards(), *_blocks(), *_messages(), *_alerts()):
+        found.setdefault(address, text)
+    return found
+
+
+def _cards() -> Iterator[tuple[str, str]]:
+    defects = {loop.name for loop in EVERYTHING.failed_loops if loop.code == "unexpected"}
+    for action in list_actions(EVERYTHING, all_sections()):
+        if action.object in defects:
+            continue
+        yield _of_runbook(action.look), f"In `tideline status`:\n{card_text(action, EVERYTHING.time_s)}"
+
+
+def _blocks() -> Iterator[tuple[str, str]]:
+    text = UNREPLICATED.text(UNREPLICATED.of(EVERYTHING), EVERYTHING.time_s)
+    yield "replica.md#a-table-or-function-is-not-replicated", f"In `tideline status`:\n{text}"
+
+
+def _messages() -> Iterator[tuple[str, str]]:
+    for address, made in MESSAGES.items():
+        yield address, "The message:\n" + "\n".join(map(str, made))
+
+
+def _alerts() -> Iterator[tuple[str, str]]:
+    values = {"prometheusRule": {"enabled": True}, "replicas": 3}
+    (group,) = render_chart(values)["PrometheusRule"]["spec"]["groups"]
+    for rule in group["rules"]:
+        notes = rule["annotations"]
+        summary = re.sub(
+            r"{{ \$labels\.(\w+) }}", lambda match: _LABELS.get(match[1], match[1]), notes["summary"]
+        )
+        for form, value in _VALUES.items():
+            summary = summary.replace(form, value)
+        text = f"The alert:\n{rule['alert']} ({rule['labels']['severity']}): {summary}"
+        yield _of_runbook(notes["runbook_url"]), text
+
+
+def _of_runbook(address: str) -> str:
+    return address.rpartition("docs/runbooks/")[2]
+
+
+def with_samples(name: str, page: str) -> str:
+    """Return a page with the sample of each of its sections after the first paragraph."""
+    found = samples()
+    head, *sections = re.split(r"(?m)^(?=## )", _SAMPLE.sub("", page))
+    return head + "".join(_with_sample(found, name, section) for section in sections)
+
+
+def _with_sample(found: dict[str, str], name: str, section: str) -> str:
+    heading, meaning, *rest = section.split("\n\n", 2)
+    anchor = re.sub(r"[^a-z0-9 -]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
+    sample = found.get(f"{name}#{anchor}")
+    if sample is None:
+        return section
+    where, _, text = sample.partition("\n")
+    return "\n\n".join([heading, meaning, f"{BEGIN} {where}", f"```text\n{text}\n```", *rest])
+
+
+def main() -> None:
+    """Write all pages."""
+    for page in sorted(RUNBOOKS.glob("*.md")):
+        page.write_text(with_samples(page.name, page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
