@@ -55,6 +55,15 @@ Hive).
 Limits come from the design: ≤ and ≥ bound the value itself, {TIMES}N says how many times better than the
 rival it must be. Rivals are measured in the same run. Rows without a limit explain others. Figures are
 medians unless their name says otherwise.
+
+![How many times faster than a rival each case is](pictures/performance-rivals.svg)
+
+A copy that is verified and a call that is forwarded cost more than without Tideline, and Spark starts slower
+than DistCp copies. What grows with the data for others does not grow here:
+
+![The cost of a filter and of a cover, over the size of their data](pictures/performance-sizes.svg)
+
+`make pictures` draws both from `bench/results`.
 """
 
 

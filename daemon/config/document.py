@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from daemon.process.docs_address import with_addresses
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,7 +58,7 @@ class Problem:
         text = (
             f"{self.place}: {self.key}{shown}: {self.reason}" if self.key else f"{self.place}: {self.reason}"
         )
-        return f"{text} ({self.hint})" if self.hint else text
+        return with_addresses(f"{text} ({self.hint})" if self.hint else text)
 
 
 @dataclass(slots=True)

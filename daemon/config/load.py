@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, Problem, read_document
 from daemon.config.section import section_of
+from daemon.process.docs_address import use_site
 from daemon.process.redaction import holds_secret, mask_forms, names_secret, use_secrets
 from handlers.metastore.addresses import Address, merge_logins, use_logins
 from state.errors import ConfigError
@@ -77,6 +78,7 @@ class ConfigReader:
         loaded = self.read(path, environment)
         if loaded.config is not None:
             use_secrets(loaded.config.secrets())
+            use_site(loaded.config.docs.url)
             use_logins_of(loaded.config)
             return loaded.config
         first, *more_problems = (problem for problem in loaded.problems if not problem.warning)

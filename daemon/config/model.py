@@ -18,6 +18,7 @@ from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetCon
 from daemon.config.settings.daemons import DaemonsConfig
 from daemon.config.settings.policies import PolicyConfig, PolicyPatternConfig
 from daemon.config.settings.process import (
+    DocsConfig,
     FilesConfig,
     HttpConfig,
     LogsConfig,
@@ -65,6 +66,7 @@ class Config(Section):
     supervisor: SupervisorConfig = Field(
         default=SupervisorConfig(), description="Restarts and the end of the process."
     )
+    docs: DocsConfig = Field(default=DocsConfig(), description="Where readers find the documentation.")
 
     def find_policy(self, name: str) -> PolicyConfig | None:
         """Return the settings of a policy, even of one of a database of a pattern (``PATTERN.DATABASE``)."""

@@ -23,6 +23,7 @@ import orjson
 import structlog
 from annotated_types import Interval
 
+from daemon.process.docs_address import with_addresses
 from daemon.process.redaction import Redactor
 
 
@@ -111,8 +112,14 @@ def _processors(settings: LogSettings) -> list[Processor]:
         Repeats(settings.repeat_s),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _name_pages,
         Redactor(settings.secrets),
     ]
+
+
+def _name_pages(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Name pages of the documentation as readers of the log find them."""
+    return {name: with_addresses(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _json_renderer() -> list[Processor]:

@@ -9,6 +9,7 @@ import time
 from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.process.docs_address import with_addresses
 from daemon.status.summary import summarise
 from daemon.terminal.layout import duration_text, number_text, table_text
 
@@ -145,13 +146,13 @@ def _needs_operator(status: DaemonStatus) -> str:
 def card_text(action: OperatorAction, now_s: float) -> str:
     """Return one state that needs an operator: since when and why, its command and its runbook."""
     since = "" if action.since_s is None else f", for {duration_text(now_s - action.since_s)}"
-    reason = shorten(action.reason, REASON_CHARS_MAX, placeholder=" ...")
+    reason = shorten(with_addresses(action.reason), REASON_CHARS_MAX, placeholder=" ...")
     return "\n".join(
         [
             _wrap(f"{action.object}: {action.kind}{since}"),
             *([_wrap(reason, "    ")] if reason else ()),
             f"    run: {action.command}",
-            f"    see: {action.look}",
+            f"    see: {with_addresses(action.look)}",
         ]
     )
 

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+from daemon.process.docs_address import with_addresses
 from daemon.process.redaction import redact
 from state.errors import TidelineError
 
@@ -110,7 +111,7 @@ def failure_lines(error: Exception) -> list[str]:
 
     Secrets are masked, and control characters escaped.
     """
-    return [_escape(redact(line)) for line in _failure_lines(error)]
+    return [_escape(redact(with_addresses(line))) for line in _failure_lines(error)]
 
 
 def _failure_lines(error: Exception) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dev.pictures import answers, replication
+from dev.pictures import answers, figures, replication
 
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ PICTURES: Final[Mapping[str, Callable[[], Canvas]]] = {
     "cover": answers.draw_cover,
     "key-ranges": answers.draw_ranges,
     "flat-table": answers.draw_flat_table,
+    "performance-rivals": figures.draw_rivals,
+    "performance-sizes": figures.draw_sizes,
 }
 
 

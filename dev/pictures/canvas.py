@@ -23,6 +23,7 @@ text { font: 14px system-ui, sans-serif; fill: var(--ink); }
 .area { fill: none; stroke: var(--line); stroke-dasharray: 4 4; }
 .mark { fill: var(--glow); stroke: var(--mark); } .warn { fill: var(--pale); stroke: var(--warn); }
 .line { fill: none; stroke: var(--soft); stroke-width: 1.5; marker-end: url(#tip); }
+.curve { fill: none; stroke-width: 2; }
 .tip { fill: var(--soft); }
 .rule { stroke: var(--line); stroke-dasharray: 2 4; }
 """
@@ -98,6 +99,12 @@ class Canvas:
             self.text((x + to_x) // 2, y - 7 if above else y + 16, label, "small", "middle")
         elif label:
             self.text(x + 7, (y + to_y) // 2 + 4, label, "small")
+
+    def path(self, *points: tuple[int, int], kind: str) -> None:
+        """Draw points, joined by a line."""
+        joined = " ".join(f"{x},{y}" for x, y in points)
+        self._parts.append(f'<polyline class="curve {kind}" points="{joined}"/>')
+        self._parts += [f'<circle class="{kind}" cx="{x}" cy="{y}" r="4"/>' for x, y in points]
 
     def text(self, x: int, y: int, text: str, kind: str = "", anchor: str = "start") -> None:
         """Write one line; ``kind`` is a class of the style."""

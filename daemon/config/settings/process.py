@@ -157,6 +157,19 @@ class MetricsConfig(Section):
     )
 
 
+class DocsConfig(Section):
+    """Where readers find the documentation that messages name."""
+
+    url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        max_length=1024,
+        description="Address of the documentation's site (the files of 'make docs'). Messages, logs and the "
+        "status then name pages by this address, and otherwise by the command that shows them "
+        "('tideline docs').",
+    )
+
+
 class LogsConfig(Section):
     """What is written to standard output."""
 
