@@ -57,6 +57,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from state.value_text import plain_text, value_text
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,17 +94,23 @@ class TidelineError(Exception):
     default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None, **context: object) -> None:
-        self.message: str = _Redaction.redact(message)
+        self.message: str = _Redaction.redact(plain_text(message))
         super().__init__(self.message)
         self.hint = self.default_hint if hint is None else hint
         self.context: dict[str, object] = _Redaction.redact(context)
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in self.context.items())
+        values = self.context_text()
         text = f"[{self.code}] {self.message}"
         if values:
             text += f" ({values})"
         return f"{text}. {self.hint}" if self.hint else text
+
+    def context_text(self) -> str:
+        """Return the values that the message is about; leaves out those that are None."""
+        return ", ".join(
+            f"{name}={value_text(value)}" for name, value in self.context.items() if value is not None
+        )
 
 
 class ConfigError(TidelineError):

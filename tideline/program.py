@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 FOREIGN: Final = "python-daemon"
 _REMEDY: Final = (
-    "Install Tideline into an environment of its own: 'pipx install tideline' or 'uv tool install tideline'."
+    "Install Tideline into its own environment: 'pipx install tideline' or 'uv tool install tideline'."
 )
 
 
@@ -25,10 +25,14 @@ def main() -> NoReturn:
     except ModuleNotFoundError as error:
         if error.name not in {"daemon", "daemon.service"}:
             raise
-        sys.exit(f"Error: another program's package 'daemon' is imported instead of Tideline's.\n  {_REMEDY}")
+        _fail("another program's package 'daemon' is imported instead of Tideline's.")
     if is_shared_with_another():
-        sys.exit(f"Error: {FOREIGN} and Tideline have replaced files of each other's 'daemon'.\n  {_REMEDY}")
+        _fail(f"{FOREIGN} and Tideline have replaced files of each other's 'daemon'.")
     run()
+
+
+def _fail(problem: str) -> NoReturn:
+    sys.exit(f"Error [installation]: {problem}\n  {_REMEDY}")
 
 
 def is_shared_with_another() -> bool:

@@ -20,6 +20,7 @@ from handlers.catalog.following.table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
 from state.partitions.index.records import draw_versions
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -79,7 +80,10 @@ class OpenCatalog:
         """
         rows = [row for branch in self.branches.values() for row in branch.loading()]
         failed = self.failing()
-        return [*rows, *(f"{one.table}, failed {one.tries} times: {one.reason}" for one in failed)]
+        return [
+            *rows,
+            *(f"{one.table}, failed {count_text(one.tries, 'time')}: {one.reason}" for one in failed),
+        ]
 
     def failing(self) -> list[FailingLoad]:
         """Return the tables whose load failed and is tried again,

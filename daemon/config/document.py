@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from daemon.process.docs_address import with_addresses
+from state.value_text import value_text
 
 
 if TYPE_CHECKING:
@@ -240,11 +241,9 @@ def problem_of_error(place: str, key: str, error: TidelineError, value: str | No
     in the error.
     """
     subject = value or error.context.get("address") or error.context.get("uri")
-    reason, addresses = error.message, error.context.get("addresses")
-    if isinstance(addresses, dict):
-        reason += ": " + "; ".join(f"{address}: {why}" for address, why in addresses.items())
-    elif detail := error.context.get("reason"):
-        reason += f": {detail}"
+    reason = error.message
+    if detail := error.context.get("addresses") or error.context.get("reason"):
+        reason += f": {value_text(detail)}"
     hint = error.hint.rstrip(".")
     return Problem(
         place, key, None if subject is None else str(subject), reason, f"{hint[:1].lower()}{hint[1:]}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, print_text
+from daemon.terminal.application import CommandGroup, config_option, echo_json, json_option, print_text
 
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def split() -> None:
     """Run, seal, backfill and plan flat tables: JSON events split into typed columns by Spark."""
 

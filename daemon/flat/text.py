@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.terminal.layout import bytes_text, count_text, duration_text, left_aligned, number_text
+from daemon.terminal.layout import bytes_text, duration_text, left_aligned, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

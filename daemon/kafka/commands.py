@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, print_text
+from daemon.terminal.application import CommandGroup, config_option, echo_json, json_option, print_text
 from daemon.terminal.layout import escape_controls, left_aligned
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VALUE_CHARACTERS_MAX: Final = 4000
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List, show and replay dead letters: records that could not be decoded."""
 

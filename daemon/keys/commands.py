@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.keylog.settings import KEYLOG
-from daemon.terminal.application import application, config_option, echo, json_option, load_config
+from daemon.terminal.application import (
+    CommandGroup,
+    application,
+    config_option,
+    echo,
+    json_option,
+    load_config,
+)
 
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
 _remove_option = click.option("--remove", is_flag=True, help="Remove the decision.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
     """Show which JSON keys users query, and decide about the keys of flat tables."""
 

@@ -30,7 +30,7 @@ from daemon.partitions.queries import (
     ListTables,
     NamesByValues,
 )
-from daemon.terminal.application import echo_json, print_text
+from daemon.terminal.application import CommandGroup, echo_json, print_text
 from daemon.terminal.layout import aligned_lines
 
 
@@ -75,7 +75,7 @@ def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], 
     return decorate
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def partitions() -> None:
     """Query the partition index, explain its answers, load and check it."""
 

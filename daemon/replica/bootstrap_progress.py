@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from daemon.replica.copy_jobs.progress import job_line
-from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, number_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class CountingProgress:
     def line(self) -> str:
         """Return the progress as one line."""
         parts = [
-            f"{number_text(self.loaded)} of {number_text(self.tables)} tables",
+            f"{number_text(self.loaded)} of {count_text(self.tables, 'table')}",
             f"{count_text(self.files, 'file')}",
             bytes_text(self.size_bytes),
         ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from daemon.service.capabilities import CAPABILITIES, all_commands, all_sections, command_groups
-from daemon.terminal.application import print_text
+from daemon.terminal.application import CommandGroup, print_text
 from daemon.terminal.layout import failure_lines
 
 
@@ -46,7 +46,7 @@ class TidelineApplication:
         return next(capability for capability in CAPABILITIES if isinstance(capability, kind))
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(CommandGroup):
     """A group that lists names and help texts of its commands, and imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -99,20 +99,14 @@ def call(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         code = tideline.main(args=words, prog_name="tideline", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
-        print_text("aborted", err=True)
-        return 1
     except BrokenPipeError:
         return 1
     except Exception as error:
-        if debug:
+        if debug and not isinstance(error, click.ClickException | click.Abort):
             raise
         for line in failure_lines(error):
             print_text(line, err=True)
-        return 1
+        return error.exit_code if isinstance(error, click.ClickException) else 1
     return code if isinstance(code, int) else 0
 
 

@@ -10,6 +10,7 @@ import click
 
 from daemon.service.capabilities import CAPABILITIES
 from daemon.terminal.application import (
+    CommandGroup,
     application,
     config_option,
     echo,
@@ -18,6 +19,7 @@ from daemon.terminal.application import (
     load_config,
     print_text,
 )
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def _exit_immediately(code: int) -> NoReturn:
     os._exit(code)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Check, show and describe the configuration."""
 
@@ -137,18 +139,19 @@ def _nothing_configured(path: Path | None) -> Problem:
 
 def _print(path: Path | None, problems: Sequence[Problem]) -> None:
     for problem in problems:
-        print_text(f"{'warning' if problem.warning else 'error'}: {problem}")
+        print_text(f"{'Warning' if problem.warning else 'Error'} [config]: {problem}")
     warnings = len([problem for problem in problems if problem.warning])
     errors = len(problems) - warnings
     print_text(
         f"{path or _DEFAULTS}: "
-        f"{_counted(errors, 'problem') or _counted(warnings, 'warning') or 'no problems'}"
+        + (
+            count_text(errors, "problem")
+            if errors
+            else count_text(warnings, "warning")
+            if warnings
+            else "no problems"
+        )
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    """Return a number with its noun, or an empty text for 0."""
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
 
 
 @config.command()

@@ -9,6 +9,7 @@ import click
 
 from daemon.terminal.application import config_option, echo, json_option, load_config
 from daemon.terminal.layout import bytes_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def backup(directory: Path, config_path: Path | None, as_json: bool) -> None:
 def _backup_text(manifest: Mapping[str, Any]) -> str:
     files = manifest["files"]
     size = bytes_text(sum(file["size_bytes"] for file in files))
-    return f"{len(files)} state files, {size}, in {manifest['directory']}"
+    return f"{count_text(len(files), 'state file')}, {size}, in {manifest['directory']}"
 
 
 @click.command()
@@ -72,6 +73,6 @@ def restore(directory: Path, config_path: Path | None, as_json: bool) -> None:
 
 
 def _restore_text(restored: Mapping[str, Any]) -> str:
-    text = f"{len(restored['restored'])} state files restored"
+    text = f"{count_text(len(restored['restored']), 'state file')} restored"
     former = restored["replaced"]
     return f"{text}; the former ones are in {former}" if former else text

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from daemon.status.flow import FlowNode
-from daemon.terminal.layout import count_text, duration_text, number_text
+from daemon.terminal.layout import duration_text, number_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

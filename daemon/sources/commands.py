@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from daemon.terminal.application import config_option, echo, json_option, load_config
+from daemon.terminal.application import CommandGroup, config_option, echo, json_option, load_config
 from handlers.files.filesystems import CHUNK_BYTES
 from state.errors import FilesUnavailable, NotFound
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from handlers.files.paths import Location
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def files() -> None:
     """Check access to file systems."""
 
@@ -108,11 +109,14 @@ class FileCheck:
     def _write_file(self, file: Location, size_bytes: int) -> None:
         for action in ("write", "replace"):
             content = os.urandom(size_bytes)
-            with self._step(f"{action} {size_bytes} bytes"), self.files.create(file, size_bytes) as writer:
+            with (
+                self._step(f"{action} {count_text(size_bytes, 'byte')}"),
+                self.files.create(file, size_bytes) as writer,
+            ):
                 for start in range(0, size_bytes, CHUNK_BYTES):
                     writer.write(memoryview(content)[start : start + CHUNK_BYTES])
                 writer.publish()
-            with self._step(f"read {size_bytes} bytes"):
+            with self._step(f"read {count_text(size_bytes, 'byte')}"):
                 self._require(self._read(file) == content, "a file has other bytes than were written")
         with self._step("stat"):
             self._require(self.files.stat(file).size_bytes == size_bytes, "a file has another size")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.status.action_calls import call_policy, call_projection, call_source
 from daemon.status.model import OperatorAction
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
     if view.undecodable:
-        reason = f"{view.undecodable} records could not be decoded since the start of the daemon"
+        reason = (
+            f"{count_text(view.undecodable, 'record')} could not be decoded since the start of the daemon"
+        )
         yield OperatorAction("dead-letters", view.name, reason, f"{RELAY}#dead-letters", "tideline dlq list")
 
 
@@ -158,6 +161,6 @@ def describe_failing_load(
     """Return the state of a load that keeps failing: how often and why, and when it is tried next."""
     tries, problem = failed
     at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
-    reason = f"failed {tries} times{at}: {problem}"
+    reason = f"failed {count_text(tries, 'time')}{at}: {problem}"
     look = f"{REPLICA}#a-load-keeps-failing"
     return OperatorAction("failing-load", name, reason, look, command, since_s, action)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from daemon.terminal.layout import count_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

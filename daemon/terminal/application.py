@@ -68,6 +68,17 @@ def version_text() -> str:
         return "0+source"
 
 
+class CommandGroup(click.Group):
+    """A group whose help shows the first sentence of each command completely; click cuts it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names and the first sentences of the commands."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, command.get_short_help_str(1000)) for name, command in named if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 Answer = TypeVar("Answer")

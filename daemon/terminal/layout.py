@@ -7,9 +7,12 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from daemon.process.docs_address import with_addresses
 from daemon.process.redaction import redact
 from state.errors import TidelineError
+from state.value_text import value_text
 
 
 if TYPE_CHECKING:
@@ -61,11 +64,6 @@ def number_text(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def count_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, such as ``1 hour`` or ``2 hours``."""
-    return f"{number_text(count)} {noun if count == 1 else plural or noun + 's'}"
-
-
 def duration_text(seconds: float | None) -> str:
     """Return a duration such as ``42 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 4 h``, or ``-`` for None."""
     if seconds is None:
@@ -107,34 +105,45 @@ _REFUSALS: Final = frozenset(
 
 
 def failure_lines(error: Exception) -> list[str]:
-    """Return the lines of an error: its message, context and hint.
+    """Return the lines of an error: its code, message, context and hint.
 
     Secrets are masked, and control characters escaped.
     """
-    return [_escape(redact(with_addresses(line))) for line in _failure_lines(error)]
+    described = describe_failure(error)
+    lines = (f"Error [{described.code}]: {described.message}", described.context_text(), described.hint)
+    head, *others = filter(None, lines)
+    return [_escape(redact(with_addresses(line))) for line in (head, *(f"  {line}" for line in others))]
 
 
-def _failure_lines(error: Exception) -> list[str]:
+class _Failure(TidelineError):
+    """An error that is not of the tree, as one is described."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        vars(self)["code"] = code  # of the class in the tree, and of each instance here
+
+
+def describe_failure(error: Exception) -> TidelineError:
+    """Return what is printed of an error: itself, or code, message and hint of one outside of the tree."""
+    if isinstance(error, TidelineError):
+        return error
+    if isinstance(error, click.Abort):
+        return _Failure("aborted", "the command was aborted")
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        command = "tideline" if context is None else context.command_path
+        return _Failure("usage", error.format_message(), f"Run '{command} --help' to see the usage.")
     if isinstance(error, OSError) and error.errno in _REFUSALS:
-        return [
-            f"Error: the operating system refused to read or write: {error}",
-            "  Check free space, access rights and limits, then run the command again.",
-        ]
-    if not isinstance(error, TidelineError):
-        return [
-            f"Error: {type(error).__name__}: {error}",
-            (
-                "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report "
-                "the output."
-            ),
-        ]
-    lines = [f"Error [{error.code}]: {error.message}"]
-    values = ", ".join(f"{name}={value}" for name, value in error.context.items() if value is not None)
-    if values:
-        lines.append(f"  {values}")
-    if error.hint:
-        lines.append(f"  {error.hint}")
-    return lines
+        return _Failure(
+            "operating-system",
+            f"the operating system refused to read or write: {value_text(error)}",
+            "Check free space, access rights and limits, then run the command again.",
+        )
+    return _Failure(
+        "defect",
+        f"{type(error).__name__}: {value_text(error)}",
+        "This is a defect of Tideline. Run 'tideline --debug' with the same command and report the output.",
+    )
 
 
 def escape_controls(text: str) -> str:

@@ -18,10 +18,11 @@ from daemon.catalog.command_options import (
     query_options,
     summary_lines,
 )
-from daemon.terminal.application import echo_json, print_text
+from daemon.terminal.application import CommandGroup, echo_json, print_text
 from daemon.terminal.layout import aligned_lines
 from daemon.timelines.capability import Timelines
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _BRANCH: Final = Timelines()
 _column_option = click.option("--column", help="Time column; required if the table has several.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def timeline() -> None:
     """Show which partitions exist, cover ranges of time, and maintain timelines."""
 
@@ -190,8 +191,12 @@ def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
     if one["count"] is None and one["more_than"] is None:
         rule = "values that are not in a timeline are not known; 'tideline timeline rebuild' lists them"
         return ["", f"{one['column']}: {rule}"]
-    count = f"more than {one['more_than']}" if one["count"] is None else str(one["count"])
-    lines = ["", f"{one['column']}: {count} values are ignored, because they are not in a timeline"]
+    count = (
+        f"more than {one['more_than']} values are"
+        if one["count"] is None
+        else count_text(one["count"], "value is", "values are")
+    )
+    lines = ["", f"{one['column']}: {count} ignored, because no timeline contains such values"]
     lines += [f"  ignored {value}" for value in one["values"][:LINES_MAX]]
     return [*lines, *_more(len(one["values"]), "ignored values")]
 

@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, Final
 from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
 from state.columns.slot_codec import format_hour
 from state.columns.types import ColumnType, metastore_accepts, readers_accept
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from state.columns.counts.observations import KeyWindow
     from state.columns.paths import KeyPath
@@ -220,7 +221,7 @@ def _decide_promotion(
     place = f"from {format_hour(hours[0])} to {format_hour(hours[-1])}"
     reason = (
         f"{misfits.total:,} of {window.total.values:,} values ({share:.4%}) do not fit {slot.type.hive}: "
-        f"{misfits.describe()}, in at least {_count_hours(hours)} {place}"
+        f"{misfits.describe()}, in at least {count_text(len(hours), 'hour')} {place}"
     )
     if not _justifies_string(misfits, window, rules):
         return Change(ChangeKind.WAIT, f"{reason}: too few to justify a rewrite", slot.key, slot.index)
@@ -236,10 +237,6 @@ def _warn_of_lost_text(slot: Slot) -> str:
     if slot.type is not ColumnType.DOUBLE:
         return ""
     return "; 7 will read as 7.0 in hours written before the promotion, until they are backfilled"
-
-
-def _count_hours(hours: Sequence[int]) -> str:
-    return "1 hour" if len(hours) == 1 else f"{len(hours)} hours"
 
 
 def _is_immediate(slot: Slot, target: ColumnType, retained: RetainedValues) -> bool:

@@ -39,6 +39,7 @@ from state.columns.changes import (
 from state.columns.names import choose_column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class _Step:
             if slot.key not in selected:
                 self._retire(slot, "no longer requested")
             elif self._freshness.is_silent(slot):
-                self._retire(slot, f"no row has contained it for {self._rules.empty_days} days")
+                self._retire(slot, f"no row has contained it for {count_text(self._rules.empty_days, 'day')}")
 
     def settle(self, key: KeyPath) -> None:
         """Give a selected key a slot of the type that it needs."""
@@ -145,7 +146,7 @@ class _Step:
         refreshed = {slot.index: self._freshness.refresh(slot) for slot in self._layout.slots}
         stale = [slot for slot in self._layout.live if self._freshness.is_stale(slot)]
         if stale and not alters:
-            reason = f"{len(stale)} columns had values recently"
+            reason = f"{count_text(len(stale), 'column')} had values recently"
             self._changes.append(Change(ChangeKind.REFRESH, reason))
         if not (stale or alters):
             return Evolution(self._before, tuple(self._changes))
@@ -158,14 +159,16 @@ class _Step:
         if window is None or needed is ColumnType.NULL:
             self._wait(key, "no row contains it")
         elif not self._is_proven(key, needed, window):
-            self._wait(key, f"{needed.hive} so far, after {window.total.values} values")
+            self._wait(key, f"{needed.hive} so far, after {count_text(window.total.values, 'value')}")
         elif (free := self._best_free(needed, is_pinned=key in self._rules.pins)) is not None:
             self._free = [each for each in self._free if each.index != free.index]
             slot = self._slot(free.index, key, choose_reused_type(free.type, needed), free.name)
             self._put(ChangeKind.REUSE, slot, f"requested; the slot of {free.key} has been empty long enough")
         elif len(self._layout.slots) < SLOTS_MAX:
             slot = self._slot(len(self._layout.slots), key, needed, None)
-            self._put(ChangeKind.APPEND, slot, f"requested; {window.total.values} values observed")
+            self._put(
+                ChangeKind.APPEND, slot, f"requested; {count_text(window.total.values, 'value')} observed"
+            )
         else:
             self._wait(key, f"all {SLOTS_MAX} slots are taken")
 

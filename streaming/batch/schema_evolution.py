@@ -23,6 +23,7 @@ from state.columns.demand import compute_demand
 from state.columns.evolution import decide
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
+from state.value_text import count_text
 from streaming.split.file_columns import narrowing_types, promoting_slots
 from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
 from streaming.table.value_counts import parse_counts
@@ -253,7 +254,7 @@ def _describe_delay(change: Change, announced: Mapping[int, int], state: TableSt
     condition = f"unless the key is pinned to {state.layout.slots[change.index].type.hive}"
     since_s = announced.get(change.index)
     if since_s is None:
-        return f"begins {rules.promotion_delay_hours} hours after the next batch, {condition}"
+        return f"begins {count_text(rules.promotion_delay_hours, 'hour')} after the next batch, {condition}"
     begins_s = since_s + rules.promotion_delay_hours * HOUR_S
     return f"begins at {time.strftime('%Y-%m-%d %H:%M', time.gmtime(begins_s))} UTC, {condition}"
 

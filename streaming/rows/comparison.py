@@ -25,6 +25,7 @@ from handlers.replication.verification.findings import Difference, Findings, Not
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.row_files import find_row_files
 from state.errors import Unsupported
+from state.value_text import count_text
 from streaming.jvm_errors import NETWORK, find_cause, read_causes, run_error
 
 
@@ -140,7 +141,7 @@ class RowSummary:
 
     def __str__(self) -> str:
         """``12 rows, hash -7``."""
-        return f"{self.count:,} rows, hash {self.hash}"
+        return f"{count_text(self.count, 'row')}, hash {self.hash}"
 
     def plus(self, count: int, hash_sum: int) -> RowSummary:
         """Return the summary with further rows."""

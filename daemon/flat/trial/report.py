@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.terminal.layout import aligned_lines, bytes_text, number_text
 from state.columns.slots import RESCUED
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _omissions(trial: Trial) -> list[str]:
     if trailing := trial.table["totals"]["trailing"]:
         lines += [
             "",
-            f"{number_text(trailing)} rows have text behind their first document; it is in _rescued",
+            f"{count_text(trailing, 'row has', 'rows have')} text after a document; it is in _rescued",
         ]
     if trial.left_out:
         listed = trial.left_out[:LEFT_OUT_SHOWN]
@@ -142,7 +143,7 @@ def _omissions(trial: Trial) -> list[str]:
         if more := len(trial.left_out) - len(listed):
             lines.append(f"  and {number_text(more)} more")
     if unread := [each for each in trial.queries if each["problem"]]:
-        lines += ["", f"queries that were not read completely, of {len(trial.queries)} files:"]
+        lines += ["", f"queries that were not read completely, of {count_text(len(trial.queries), 'file')}:"]
         lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
     return lines
 

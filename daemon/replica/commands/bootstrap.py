@@ -26,7 +26,7 @@ from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import state_lock
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
-from daemon.terminal.layout import StatusLine, bytes_text, count_text, number_text, table_text
+from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -37,6 +37,7 @@ from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_boots
 from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.observer import SilentObserver
 from state.errors import NotFound
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
-from daemon.terminal.layout import count_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

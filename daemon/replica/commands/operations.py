@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
-from daemon.terminal.layout import count_text, duration_text, number_text, table_text
+from daemon.terminal.layout import duration_text, number_text, table_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

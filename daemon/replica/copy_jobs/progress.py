@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, number_text
 from handlers.files.copying.copies import Copied
 from handlers.files.copying.jobs import JobStatus
+from state.value_text import count_text
 from streaming.copyjob.share import copy_cost
 
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def job_line(status: JobStatus) -> str:
     """Return the progress of a job as one line."""
     parts = [
-        f"copy job: {number_text(status.files)} of {number_text(status.files_listed)} files",
+        f"copy job: {number_text(status.files)} of {count_text(status.files_listed, 'file')}",
         f"{bytes_text(status.size_bytes)} of {bytes_text(status.size_bytes_listed)}",
     ]
     if status.left_s is not None:

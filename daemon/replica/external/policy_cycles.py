@@ -21,6 +21,7 @@ from handlers.replication.external.records import CopyRecords
 from handlers.replication.policy.locations import is_of_spark
 from handlers.replication.policy.policy import Policy
 from state.errors import MetastoreUnavailable, NotFound, TidelineError
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -86,9 +87,8 @@ def spark_problems(
             yield problem_of_error(place, setting, error)
             continue
         if tables:
-            reason = (
-                f"Spark writes rows without events, and has created {len(tables)} tables, such as {tables[0]}"
-            )
+            created = f"{count_text(len(tables), 'table')}, such as {tables[0]}"
+            reason = f"Spark writes rows without events, and has created {created}"
             hint = (
                 "set it, so that their files are copied in cycles; otherwise they keep the rows of their "
                 "loads"

@@ -12,7 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import bytes_text, count_text, duration_text, number_text, table_text
+from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

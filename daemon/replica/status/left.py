@@ -9,7 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from daemon.status.actions import POLICIES
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import count_text, duration_text, table_text
+from daemon.terminal.layout import duration_text, table_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from daemon.state_directory.directory import state_path
 from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome
 from state.errors import NotFound
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -219,11 +220,14 @@ class Repair:
             waiting = [table for table in tables if table in loading]
             if not waiting:
                 return
-            self.show(f"{len(tables) - len(waiting)} of {len(tables)} tables are loaded; {waiting[0]}")
+            self.show(
+                f"{len(tables) - len(waiting)} of {count_text(len(tables), 'table')} loaded; {waiting[0]}"
+            )
             self.pause(POLL_S)
 
 
 def _progress_text(done: int, total: int, results: Sequence[TableResult], current: str) -> str:
     differing = sum(result.outcome is Outcome.DIFFERS for result in results)
     files = sum(result.files for result in results)
-    return f"{done} of {total} tables, {files:,} files, {differing} differing; {current}"
+    done_text = f"{done} of {count_text(total, 'table')}, {count_text(files, 'file')}"
+    return f"{done_text}, {differing} differing; {current}"

@@ -14,7 +14,8 @@ from daemon.status.action_calls import call_policy
 from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
-from daemon.terminal.layout import count_text, duration_text, number_text, table_text
+from daemon.terminal.layout import duration_text, number_text, table_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:

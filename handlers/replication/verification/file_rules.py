@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class FileFacts:
 
     def __str__(self) -> str:
         """``120 bytes, md5 0f…``."""
-        return f"{self.size_bytes} bytes" + (f", md5 {self.md5}" if self.md5 else "")
+        return f"{count_text(self.size_bytes, 'byte')}" + (f", md5 {self.md5}" if self.md5 else "")
 
 
 Files = dict[str, FileFacts]

@@ -42,13 +42,13 @@ def test_control_characters_of_an_error_are_escaped() -> None:
 
 
 def test_a_defect_is_printed_with_an_instruction(capsys: pytest.CaptureFixture[str]) -> None:
-    assert failure_lines(KeyError("x"))[0] == "Error: KeyError: 'x'"
+    assert failure_lines(KeyError("x"))[0] == "Error [defect]: KeyError: 'x'"
 
 
 def test_a_full_disk_is_no_defect() -> None:
     lines = failure_lines(OSError(errno.ENOSPC, "No space left on device"))
-    assert (
-        lines[0] == "Error: the operating system refused to read or write: [Errno 28] No space left on device"
+    assert lines[0] == (
+        "Error [operating-system]: the operating system refused to read or write: No space left on device"
     )
     assert "defect" not in "".join(lines)
     assert "defect" in "".join(failure_lines(FileNotFoundError(errno.ENOENT, "No such file")))
@@ -86,7 +86,7 @@ def test_check_prints_every_problem_and_fails(config: Path, capsys: pytest.Captu
     assert call(["config", "check", "-c", str(config)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
-    assert lines[0].startswith(f"error: {config}:1: logs.level = loud:")
+    assert lines[0].startswith(f"Error [config]: {config}:1: logs.level = loud:")
     assert lines[-1] == f"{config}: 3 problems"
 
 
@@ -111,7 +111,7 @@ def test_a_configuration_with_which_the_daemon_would_run_nothing_is_an_error(
     config.write_text(text)
     assert call(["config", "check", "-c", str(config)]) == 1
     error, summary = capsys.readouterr().out.splitlines()
-    assert error.startswith(f"error: {config}: nothing is configured")
+    assert error.startswith(f"Error [config]: {config}: nothing is configured")
     assert summary == f"{config}: 1 problem"
 
 
@@ -290,3 +290,20 @@ def test_the_option_and_the_command_print_the_same_version(capsys: pytest.Captur
     assert call(["version"]) == 0
     assert capsys.readouterr().out == by_option
     assert by_option.startswith("tideline ")
+
+
+def test_every_failure_has_the_same_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["status", "--nonsense"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "Error [usage]: No such option '--nonsense'.",
+        "  Run 'tideline status --help' to see the usage.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([name] for name, each in all_commands().items() if not each.is_internal)]
+)
+def test_no_line_of_a_help_is_cut(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call([*words, "--help"]) == 0
+    _, _, described = capsys.readouterr().out.partition("\n\n")
+    assert not [line for line in described.splitlines() if line.endswith("...")]
