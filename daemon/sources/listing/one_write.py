@@ -80,6 +80,8 @@ class PreparedWrite:
     candidates: Mapping[str, Candidate] = field(default_factory=dict)
     incomplete: str | None = None
     """Why the files cannot be found."""
+    is_check: bool = False
+    """Whether the events name partitions as those of SQL do, and the others are only looked at as a check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +121,20 @@ def _prepare_partitions(
     is_sql = any(each.is_altered for each in write.partitions.values())
     if is_sql and scans == "suspected":
         return PreparedWrite(write, table, write.partitions)
+    is_check = is_sql and scans == "check"
     try:
         scanned = scan(
             tools.file_systems,
             table,
             write.time_s,
             allowed=tools.allowed,
-            needs_times=is_sql and scans == "check",
+            needs_times=is_check,
         )
     except NotFound:
         scanned = {}
     except (BadInput, Refused) as error:
         return PreparedWrite(write, incomplete=f"[{error.code}] {error.message}")
-    return PreparedWrite(write, table, scanned | write.partitions)
+    return PreparedWrite(write, table, scanned | write.partitions, is_check=is_check)
 
 
 def _find_table(log: NotificationLog, write: CandidateWrite) -> Table:
@@ -166,11 +169,20 @@ def list_partitions(
             listing = _list(candidate, write_id, tools, sample, is_full_acid=is_full_acid)
         listings[name] = listing
     same = _select_same(log, prepared, listings)
+    candidates = ((name, prepared.candidates[name]) for name in names)
     parts = (
         _decide(name, candidate, listings[name], is_same=name in same, is_full_acid=is_full_acid)
-        for name, candidate in ((name, prepared.candidates[name]) for name in names)
+        for name, candidate in candidates
+        if not (prepared.is_check and candidate.is_scanned and not _has_files(listings[name]))
     )
     return [part for part in parts if part is not None]
+
+
+def _has_files(listing: OwnListing | str) -> bool:
+    """Whether the write has files of its own there, finished or not."""
+    if isinstance(listing, str):
+        return listing == UNFINISHED
+    return bool(listing.files) or listing.is_streamed
 
 
 def _list(
@@ -198,6 +210,7 @@ def _decide(
     """Return the files of a partition, or why they may not be all; None if the write has none there."""
     obstacle = _find_obstacle(listing, is_same=is_same)
     entries = tuple(candidate.entries.values())
+    is_scanned = candidate.is_scanned and _has_files(listing)  # a compaction changes directories, too
     if isinstance(listing, OwnListing):
         if candidate.is_scanned and not is_same and not listing.files:
             return None  # not a partition, or changed by another write
@@ -209,10 +222,10 @@ def _decide(
         is_added=candidate.is_added,
         is_full_acid=is_full_acid,
     ):
-        return WrittenPart(name, incomplete=obstacle, is_scanned=candidate.is_scanned)
+        return WrittenPart(name, incomplete=obstacle, is_scanned=is_scanned)
     if isinstance(listing, OwnListing) and obstacle is None:
         entries += _to_entries(listing.files, candidate.entries)
-    return WrittenPart(name, entries, is_scanned=candidate.is_scanned) if entries else None
+    return WrittenPart(name, entries, is_scanned=is_scanned) if entries else None
 
 
 def _to_entries(files: Sequence[OwnFile], known: Container[str]) -> tuple[str, ...]:

@@ -250,6 +250,38 @@ def test_a_sample_of_other_commits_is_checked(source: ListedSource, monkeypatch:
     assert write.incomplete == UNNAMED, "earlier commits were not checked"
 
 
+def test_a_check_does_not_count_a_partition_that_only_a_compaction_has_changed(
+    source: ListedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_writes, "SAMPLE_EVERY", 1)
+    source.create("s", keys=True)
+    source.add_partition("s", "a")
+    source.add_partition("s", "b")
+    txn = source.begin(("s", 1))
+    source.lay("s/dt=a", delta(1))
+    source.lay("s/dt=b", "base_0000002")
+    source.alter_partition("s", "a")
+    source.commit(txn)
+    box = source.outbox()
+    (write,) = writes_of(source.relay(box)).values()
+    assert (write.partition_name, write.incomplete) == ("dt=a", None)
+    assert box.unlogged is not None
+    assert box.unlogged.found_by_scan == set()
+
+
+def test_a_compaction_is_no_sign_of_a_program_that_writes_without_events(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "b")
+    txn = source.begin(("s", 1))
+    source.lay("s/dt=b", "base_0000002")
+    source.commit(txn)
+    box = source.outbox()
+    (write,) = writes_of(source.relay(box)).values()
+    assert write.incomplete == "base_0000002 may have replaced files before they were listed"
+    assert box.unlogged is not None
+    assert box.unlogged.found_by_scan == set()
+
+
 @pytest.mark.parametrize("content", [b"", b"not the end"])
 def test_a_file_that_a_stream_has_not_finished_is_looked_at_again_and_then_reported(
     source: ListedSource, content: bytes
