@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.sources.listing.listed_writes import ListedWrites
 from state.errors import FilesUnavailable, GapDetected, TidelineError
 
 
@@ -217,6 +218,7 @@ class Tail:
         self._status = replace(
             self._status,
             relayed_event_id=publisher.acknowledged.applied_event_id,
+            lists_writes=isinstance(self._outbox.unlogged, ListedWrites),
             current_event_id=self._newest,
             read_s=self._newest_read_s,
             records=before.records + publisher.records,

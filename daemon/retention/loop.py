@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 MEASURE_S: Final = 15.0
-"""How often a source is measured. It costs five calls of the metastore and three of the broker, and one for
-each reader that is behind."""
+"""How often a source is measured. It costs five calls of the metastore and three of the broker, one for each
+reader that is behind, and two if the relay lists directories."""
 FIRST_S: Final = 1.0
 _FIRST: Final = 5
 """The first measurements follow one another sooner, because readers have no positions at the start."""
@@ -79,7 +79,13 @@ def find_readers(status: DaemonStatus, source: str) -> Iterator[Reader]:
     """Yield the relay and the projections of a source that have a position."""
     for row in status.sources:
         if row.name == source and row.relay_state is not None and row.relayed_event_id is not None:
-            yield Reader(f"relay:{source}", row.relayed_event_id, row.lag_s, reads_topic=False)
+            yield Reader(
+                f"relay:{source}",
+                row.relayed_event_id,
+                row.lag_s,
+                reads_topic=False,
+                lists_writes=row.lists_writes,
+            )
     for view in status.projections:
         if view.source == source and view.event_id is not None and view.state != "promoted":
             yield Reader(view.name, view.event_id, view.lag_s, copies_files=view.target is not None)

@@ -31,6 +31,8 @@ PRESENT_S: Final = 60.0
 """A measurement counts as the present state for so long: several are made a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
+_COMPACTOR_CHECK: Final = "hive.compactor.check.interval"
+_INITIATOR: Final = "hive.compactor.initiator.on"
 _LOG_TTL: Final = "metastore.event.db.listener.timetolive"
 _LOG_TTL_WITH_CM: Final = "metastore.repl.event.db.listener.timetolive"
 
@@ -60,6 +62,8 @@ class Reader:
     """False for a relay, which reads only the notification log."""
     copies_files: bool = False
     """Whether it reads the files that events name."""
+    lists_writes: bool = False
+    """Whether it lists the directories of transactions, which a compaction replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Measurement:
     topic: TopicLimits
     files_s: float
     """Retention of the change manager; ``NEVER`` if there is none or it is not known."""
+    directories_s: float
+    """How often the source looks for tables to compact; ``NEVER`` if it does not, or no reader needs it."""
     readers: tuple[ReaderMeasurement, ...]
 
 
@@ -125,6 +131,7 @@ def measure(
         log_kept_s(ttl_s, oldest_id, oldest_time_s, now_s),
         topic,
         NEVER if files_s is None else files_s,
+        _directories_s(calls) if any(reader.lists_writes for reader in readers) else NEVER,
         tuple(
             ReaderMeasurement(
                 reader,
@@ -134,6 +141,13 @@ def measure(
             for reader in readers
         ),
     )
+
+
+def _directories_s(calls: SourceCalls) -> float:
+    if _setting(calls, _INITIATOR).lower() == "false":
+        return NEVER
+    interval_s = parse_duration(_setting(calls, _COMPACTOR_CHECK), "s")
+    return NEVER if interval_s is None else interval_s
 
 
 def _first_event(calls: SourceCalls, after: int) -> NotificationEvent | None:
@@ -159,7 +173,8 @@ def _setting(calls: SourceCalls, key: str) -> str:
 
 
 def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasurement, Margin, Margin]]:
-    """Yield each reader with the time that is left for its next event, and for the files that it names.
+    """Yield each reader with the time that is left for its next event, and for the files that it names or, if
+    it lists them, the directories.
 
     Once a measurement is old, a reader that had read everything may have missed events since it was made.
     """
@@ -170,6 +185,8 @@ def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasure
         if each.reader.reads_topic and (each.in_topic or each.next_time_s is None):
             kept_s.append(measured.topic.kept_s(now_s))
         files_s = [measured.files_s] if each.reader.copies_files else []
+        if each.reader.lists_writes:
+            files_s = [measured.directories_s]
         yield (
             each,
             find_margin(next_time_s, kept_s, now_s),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.retention.measurement import Measurement, margins
+from daemon.retention.measurement import Measurement, ReaderMeasurement, margins
 from daemon.status.actions import RELAY
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 
+_DIRECTORIES: Final = "directories of transactions"
 _LOOK: Final = f"{RELAY}#events-or-files-will-be-removed-before-they-are-read"
 _SOURCE_GAUGES: Final = (
     (
@@ -55,6 +56,16 @@ _READER_GAUGES: Final = (
         "Time until the change manager may remove a file that the reader's next event names.",
         "files_left_s",
     ),
+    (
+        "tideline_directories_left_seconds",
+        "Time until the source may compact a directory that the relay has to list for its next event.",
+        "directories_left_s",
+    ),
+    (
+        "tideline_directories_retention_seconds",
+        "How often the source looks for tables to compact, if the relay lists directories.",
+        "directories_s",
+    ),
 )
 
 
@@ -70,6 +81,11 @@ class ReaderRetention:
     files_left_s: float | None
     """Until the change manager may remove a file that its next event names."""
     files_retention_s: float | None
+    directories_left_s: float | None = None
+    """Until the source may compact a directory that a relay has to list, because the source does not report
+    write events."""
+    directories_s: float | None = None
+    """How often the source looks for tables to compact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +117,21 @@ def describe(measured: Measurement, now_s: float) -> SourceRetention:
         _finite(measured.topic.kept_s(now_s)),
         measured.topic.oldest_time_s,
         _finite(measured.files_s),
-        tuple(
-            ReaderRetention(
-                each.reader.name,
-                each.reader.event_id,
-                _finite(events.left_s),
-                _finite(events.retention_s),
-                _finite(files.left_s),
-                _finite(files.retention_s),
-            )
-            for each, events, files in margins(measured, now_s)
-        ),
+        tuple(_describe_reader(*each) for each in margins(measured, now_s)),
+    )
+
+
+def _describe_reader(measured: ReaderMeasurement, events: Margin, files: Margin) -> ReaderRetention:
+    reader = measured.reader
+    of_files = (_finite(files.left_s), _finite(files.retention_s))
+    unknown = (None, None)
+    return ReaderRetention(
+        reader.name,
+        reader.event_id,
+        _finite(events.left_s),
+        _finite(events.retention_s),
+        *(unknown if reader.lists_writes else of_files),
+        *(of_files if reader.lists_writes else unknown),
     )
 
 
@@ -130,6 +150,7 @@ def _limits(value: tuple[SourceRetention, ...]) -> Iterator[tuple[ReaderRetentio
             for what, margin in (
                 ("events", _margin(reader.left_s, reader.retention_s)),
                 ("deleted files", _margin(reader.files_left_s, reader.files_retention_s)),
+                (_DIRECTORIES, _margin(reader.directories_left_s, reader.directories_s)),
             ):
                 if margin is not None:
                     yield reader, what, margin
@@ -164,8 +185,10 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
                 number_text(source.oldest_event_id),
                 duration_text(reader.retention_s),
                 duration_text(reader.left_s),
-                duration_text(reader.files_retention_s),
-                duration_text(reader.files_left_s),
+                duration_text(reader.files_retention_s or reader.directories_s),
+                duration_text(
+                    reader.files_left_s if reader.directories_s is None else reader.directories_left_s
+                ),
             )
             for source in value
             for reader in source.readers
@@ -181,11 +204,14 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
                 yield OperatorAction("retention", reader.reader, reason, _LOOK, "tideline status")
 
     def unready_reasons(self, value: tuple[SourceRetention, ...]) -> list[str]:
-        """Return the readers that have less than a tenth of a retention left."""
+        """Return the readers that have less than a tenth of a retention left.
+
+        Directories do not count: their tables are loaded again.
+        """
         return [
             f"{reader.reader}: {what} that it has not read may be removed in {duration_text(margin.left_s)}"
             for reader, what, margin in _limits(value)
-            if margin.is_critical
+            if margin.is_critical and what != _DIRECTORIES
         ]
 
     def families(self, value: tuple[SourceRetention, ...]) -> Iterable[Metric]:

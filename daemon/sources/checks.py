@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.sources.hive_settings import read_seconds
+from daemon.sources.relay_lag import check_lag
 from daemon.sources.topic_checks import check_topic
 from daemon.sources.transaction_checks import SourceMetastore, check_transactions
 from handlers.metastore.calls import HiveVersion
@@ -82,6 +83,7 @@ def _source(metastore: CheckedMetastore, place: str, config: Config, name: str) 
     yield from _writers(metastore, place)
     yield from _retention(metastore, place)
     yield from check_transactions(metastore, place, config.sources[name], partial(config.replicates, name))
+    yield from check_lag(metastore, place, config, config.sources[name])
 
 
 def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:

@@ -116,7 +116,7 @@ def check_transactions(
             warning=True,
         )
         return
-    if _reports_files(metastore):
+    if not lists_writes(metastore):
         return
     yield from _marked_databases(metastore, place, filter(replicates, metastore.database_names()))
     yield from _lister(place, source)
@@ -125,13 +125,18 @@ def check_transactions(
     yield from _logged_writes(metastore, place)
 
 
-def _reports_files(metastore: SourceMetastore) -> bool:
-    """Whether the metastore has the call for write events, as later vendor builds of 3.1 may."""
+def lists_writes(metastore: SourceMetastore) -> bool:
+    """Whether a relay finds the files of transactions by listing directories.
+
+    The call for write events is missing before Hive 4, except in later vendor builds of 3.1.
+    """
+    if not V3_1 <= metastore.hive_version < V4_0:
+        return False
     try:
         metastore.write_events(0)
     except Unsupported:
-        return False
-    return True
+        return True
+    return False
 
 
 def _marked_databases(metastore: SourceMetastore, place: str, databases: Iterable[str]) -> Iterator[Problem]:

@@ -105,6 +105,8 @@ class SourceStatus:
     listed: int = 0
     """Partitions without write event whose files the relay listed, and those that it could not list."""
     unlisted: int = 0
+    lists_writes: bool = False
+    """Whether the source does not report write events, so that the relay lists the directories of commits."""
     scanned: tuple[str, ...] = ()
     """Tables in which the relay found partitions that no event names, and that it scans since."""
     problem: str | None = None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.sources.checks import live_problems
-from tests.builders.components.hive_3 import stream
+from daemon.sources.hive_settings import duration_s
+from daemon.sources.relay_lag import check_lag
+from handlers.metastore.client import Metastore
+from tests.builders.components.hive_3 import SELDOM, stream
 from tests.builders.daemon.assembly import config_of
+from tests.builders.kafka.relay_and_readers import Stream
 from tests.builders.replication.small_workload import create_source
 
 
@@ -65,3 +70,28 @@ def test_writers_that_do_not_log_what_they_write_and_databases_whose_files_are_n
     problems = read_problems(config)
     assert "logged no INSERT" in problems["hive.metastore.dml.events"]
     assert "logged no event of their table" in problems["notification log"]
+
+
+def test_a_relay_that_is_further_behind_than_the_compactor_waits_is_reported(
+    hive_3: HiveCluster, database: str, config: Config, kafka: str, topic: str
+) -> None:
+    source = config.sources["lake"]
+    half_s = duration_s(SELDOM["hive.compactor.check.interval"]) / 2
+    stream = Stream(kafka, topic)
+    with Metastore([hive_3.metastore.uri]) as metastore, hive_3.sql() as sql:
+
+        def lag_after(seconds: float) -> list[str]:
+            found = check_lag(metastore, "source lake", config, source, lambda: time.time() + seconds)
+            return [each.reason for each in found]
+
+        sql.run(f"create database {database}")
+        assert lag_after(half_s) == [], "nothing is relayed yet"
+        stream.topic.ensure()
+        relayed = metastore.current_event_id()
+        head = b'{"eventId":%d,"part":0,"parts":1,"eventTime":1,"eventType":"X","message":{}}'
+        stream.produce([head % relayed])
+        assert lag_after(half_s) == [], "all is relayed"
+        sql.run(f"create table {database}.t (k int)")
+        assert lag_after(0) == []
+        (reason,) = lag_after(half_s + 1)
+        assert reason.startswith("is behind for more than half of hive.compactor.check.interval, 3600 s")

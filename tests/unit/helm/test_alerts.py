@@ -174,6 +174,17 @@ CASES: dict[str, Case] = {
         },
         labels={"reader": "r", "source": "lake"},
     ),
+    "TidelineRelayBehindCompactor": Case(
+        {
+            'tideline_directories_left_seconds{reader="r"}': "149x90",
+            'tideline_directories_retention_seconds{reader="r"}': "300x90",
+        },
+        {
+            'tideline_directories_left_seconds{reader="r"}': "150x90",
+            'tideline_directories_retention_seconds{reader="r"}': "300x90",
+        },
+        labels={"reader": "r"},
+    ),
     "TidelineReplicaBehind": constant(
         f"tideline_projection_lag_seconds{{{SHOP}}}", 301, 300, projection="replication:shop"
     ),

@@ -80,10 +80,36 @@ def test_an_event_that_is_too_large_to_be_read_counts_from_the_lag() -> None:
     assert left(replace(RELAY, lag_s=3.0), log=Large(5, 10)) == [(20 - 3 + 100 - 20, NEVER)]
 
 
+COMPACTING = {**SETTINGS, "hive.compactor.initiator.on": "true", "hive.compactor.check.interval": "30s"}
+LISTING = replace(RELAY, lists_writes=True)
+
+
+def test_a_relay_that_lists_directories_has_until_the_next_compaction() -> None:
+    assert left(LISTING, log=TimedLog(5, 10, COMPACTING)) == [(8 + 100 - 20, 8 + 30 - 20)]
+    assert left(RELAY, log=TimedLog(5, 10, COMPACTING)) == [(8 + 100 - 20, NEVER)]
+    without = {**COMPACTING, "hive.compactor.initiator.on": "false"}
+    assert left(LISTING, log=TimedLog(5, 10, without)) == [(8 + 100 - 20, NEVER)]
+    assert left(LISTING) == [(8 + 100 - 20, NEVER)], "the metastore does not reveal the interval"
+
+
+def test_a_relay_that_lists_directories_too_late_needs_an_operator_but_is_ready() -> None:
+    late = (describe(measurement(LISTING, log=TimedLog(5, 10, COMPACTING)), 37.0),)
+    (action,) = RETENTION.actions(late)
+    assert (action.kind, action.object) == ("retention", "relay:lake")
+    assert action.reason.startswith("directories of transactions that it has not read are kept for 30 s")
+    assert RETENTION.unready_reasons(late) == []
+    assert RETENTION.text(late, 37.0).splitlines()[1].split()[-4:] == ["30", "s", "1", "s"]
+    samples = {sample.name: sample.value for family in RETENTION.families(late) for sample in family.samples}
+    assert samples["tideline_directories_left_seconds"] == 1
+    assert samples["tideline_directories_retention_seconds"] == 30
+    assert "tideline_files_left_seconds" not in samples, "its alert is about the change manager"
+
+
 def test_readers_are_the_relay_and_the_projections_of_the_source_with_a_position() -> None:
     readers = {reader.name: reader for reader in find_readers(daemon_status(), "lake")}
     assert list(readers) == ["relay:lake", "replication:shop", "replication:hr"]
     assert not readers["relay:lake"].reads_topic
+    assert not readers["relay:lake"].lists_writes
     assert readers["replication:shop"].copies_files
     assert not readers["replication:hr"].copies_files, "it has no target"
     assert list(find_readers(daemon_status(), "pond")) == [], "another daemon relays it"

@@ -94,7 +94,8 @@ def config() -> Config:
 
 
 def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
-    monkeypatch.setattr("daemon.sources.checks.check_topic", lambda *_: iter(()))
+    for check in ("check_topic", "check_lag"):
+        monkeypatch.setattr(f"daemon.sources.checks.{check}", lambda *_: iter(()))
     sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t", "read_roots": ["file:/warehouse"]}}
     return config_of({**config().model_dump(), "sources": sources})
 

@@ -1,0 +1,78 @@
+"""The live check of a relay's lag, for a source that does not report which files a transaction wrote.
+
+The relay of such a source lists the directories of each commit. A compaction takes them away, so that the
+table is loaded again. Hive looks for tables to compact at intervals: a relay that is further behind meets
+more and more such commits. The status shows the same of a relay that runs (``daemon.retention``); the check
+also sees one that does not, and one of another daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from daemon.config.document import Problem
+from daemon.sources.hive_settings import read_seconds
+from daemon.sources.transaction_checks import COMPACTOR_CHECK, INITIATOR, lists_writes
+from state.errors import KafkaUnavailable, NotFound
+from state.event_log.retention import WARNING_SHARE
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.config.model import Config
+    from daemon.config.settings.clusters import SourceConfig
+    from daemon.sources.transaction_checks import SourceMetastore
+
+
+KEY: Final = "relay"
+
+
+def check_lag(
+    metastore: SourceMetastore,
+    place: str,
+    config: Config,
+    source: SourceConfig,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Problem]:
+    """Yield a warning if the relay is behind for more than half of the compactor's interval.
+
+    A topic that cannot be read is a problem of ``topic_checks``.
+    """
+    if not lists_writes(metastore) or metastore.config_value(INITIATOR).lower() == "false":
+        return
+    interval_s = read_seconds(metastore, COMPACTOR_CHECK)
+    newest = metastore.current_event_id()
+    relayed = _find_relayed(config, source, newest)
+    if relayed is None or not interval_s:
+        return
+    event = next(iter(metastore.next_events(relayed, 1)), None)
+    lag_s = 0.0 if event is None else clock() - event.eventTime
+    if lag_s > interval_s * WARNING_SHARE:
+        yield Problem(
+            place,
+            KEY,
+            f"{lag_s:.0f} s",
+            f"is behind for more than half of {COMPACTOR_CHECK}, {interval_s:g} s: tables are loaded again "
+            "whose directories are compacted before the relay has listed them",
+            "start the relay, or find what slows it down, with 'tideline status'",
+            warning=True,
+        )
+
+
+def _find_relayed(config: Config, source: SourceConfig, newest: int) -> int | None:
+    """Return the last event that is completely in the topic; None if there is none or it cannot be read."""
+    # Imported here because they import the Kafka library.
+    from daemon.kafka.broker import broker_settings
+    from daemon.kafka.offset_search import OffsetReader, find_last
+
+    assert config.kafka is not None, "checked with the configuration"
+    with (
+        suppress(KafkaUnavailable, NotFound),
+        OffsetReader(broker_settings(config.kafka), source.topic) as topic,
+    ):
+        last = find_last(topic, upto=newest)
+        return None if last is None else last.position.applied_event_id
+    return None
