@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from daemon.sources.outbox import Outbox
@@ -22,7 +25,7 @@ from tests.builders.replication.small_workload import create_source
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from dev.stack.cluster import HiveCluster
@@ -38,6 +41,7 @@ ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 INSERT_ONLY: Final = (
     "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
 )
+_OF_WRITE: Final = re.compile(r"/(?:base|delta)_(\d+)")
 PLAIN: Final = "stored as orc tblproperties ('transactional'='false')"
 
 
@@ -150,18 +154,34 @@ class Side:
     db: str
 
 
-def assert_equal_tables(source: Side, target: Side, tables: Iterable[str]) -> None:
-    """Compare rows, row ids and highest write ids."""
+def assert_equal_tables(
+    source: Side, target: Side, tables: Iterable[str], committed: Mapping[str, Container[int]] | None = None
+) -> None:
+    """Compare rows, row ids and highest write ids; only rows of ``committed`` write ids of each table."""
     for table in tables:
         ours, theirs = f"{source.db}.{table}", f"{target.db}.{table}"
         insert_only = is_insert_only(source.metastore.get_table(source.db, table))
         read = read_rows if insert_only else read_row_ids
+        if committed is not None:
+            read = partial(_read_committed, insert_only=insert_only, committed=committed[table])
         at_target, at_source = read(target.sql, theirs), read(source.sql, ours)
         assert at_target == at_source, f"{table}: {at_target} at the target, {at_source} at the source"
         # not the high-water marks of readers: Hive 4 may cut them (ValidWriteIds.may_be_cut)
         highest = source.metastore.highest_write_id(source.db, table)
         found = target.metastore.highest_write_id(target.db, table)
         assert found == highest, f"{table}: write id {found} at the target, {highest} at the source"
+
+
+def _read_committed(
+    sql: Session, table: str, *, insert_only: bool, committed: Container[int]
+) -> list[tuple[str, ...]]:
+    """Return the rows of committed write ids, with their row ids if they have some, sorted."""
+    if insert_only:
+        rows = sql.rows(f"select input__file__name, * from {table}")
+        found = ((int(_OF_WRITE.findall(file)[-1]), tuple(row)) for file, *row in rows)
+    else:
+        found = ((json.loads(row[0])["writeid"], row) for row in read_row_ids(sql, table))
+    return sorted(row for write_id, row in found if write_id in committed)
 
 
 @dataclass

@@ -93,6 +93,30 @@ def test_a_transaction_that_timed_out_without_an_event_is_aborted_on_the_target(
             assert again.quarantined() == {}
 
 
+def test_hive_forgets_that_a_transaction_without_locks_was_aborted(
+    impatient: MetastoreProcess, database: str
+) -> None:
+    """So do inserts into dynamic partitions before they end; the rows of an insert-only table then appear."""
+    with WritingMetastore(impatient.uri) as client:
+        client.create_database(Database(name=database))
+        client.create_table(a_table(database, "t", parameters=ACID))
+        (txn, later) = client.open_txns(2)
+        client.allocate_write_ids(database, "t", [txn])
+        client.abort_txn(txn)
+        client.abort_txn(later)
+        (before,) = client.valid_write_ids([f"{database}.t"])
+        assert before.aborted == (1,)
+    impatient.stop()
+    impatient.start()
+    with WritingMetastore(impatient.uri) as client:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while client.valid_write_ids([f"{database}.t"])[0].aborted:
+            assert time.monotonic() < deadline_s, "no round of the initiator has forgotten it"
+            time.sleep(0.2)
+        (valid,) = client.valid_write_ids([f"{database}.t"])
+        assert (valid.high_water_mark, valid.is_visible(1)) == (1, True)
+
+
 def wait_for_time_out(client: WritingMetastore, txn_id: int) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
