@@ -101,6 +101,11 @@ class RecordedLog:
         del db, table, names, with_columns
         return []
 
+    def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
+        """Return nothing."""
+        del db, table, limit
+        return []
+
     def table_events(
         self, after: int, db: str, table: str, kinds: Sequence[str], limit: int
     ) -> list[NotificationEvent]:

@@ -132,11 +132,13 @@ class ListedWrites:
         ``knows_all`` says that no open transaction has allocated a write id up to that event.
         """
         self._candidates = OpenCandidates(knows_all=knows_all)
+        self._tools.others.clear()
         self.event_id = event_id
 
     def observe(self, event: NotificationEvent) -> None:
         """Record what the event says about open transactions."""
         observe(event, self._candidates, self._databases)
+        self._tools.others.observe(event)
         self.event_id = event.eventId
         self._ended.forget(self._candidates, event.eventId)
 
@@ -149,6 +151,7 @@ class ListedWrites:
     def miss(self, event_id: int) -> None:
         """Record that the event cannot be read, whatever it is about."""
         self._candidates.miss()
+        self._tools.others.clear()
         self.event_id = event_id
 
     def end(self, txn_id: int) -> Sequence[CandidateWrite] | None:

@@ -11,9 +11,11 @@ events were about: others may have the names, the directories and the write ids 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from daemon.sources.listing.other_locations import OtherLocations
 from daemon.sources.listing.partition_scan import scan
 from daemon.sources.listing.unnamed_files import Sample, read_files
 from handlers.files.acid_writes import OwnListing, list_own_files
@@ -27,7 +29,7 @@ from handlers.replication.target.objects import (
 from handlers.replication.target.same_table import is_same_table
 from handlers.structs import tjson
 from handlers.structs.objects import Table
-from state.errors import BadInput, NotFound, Refused
+from state.errors import BadInput, NotFound, Refused, UnsafePath
 from state.transactions.open_candidates import Candidate
 from state.transactions.own_directories import is_complete
 
@@ -90,6 +92,7 @@ class ListingTools:
 
     file_systems: FileSystems
     allowed: AllowedRoots
+    others: OtherLocations = field(default_factory=OtherLocations)
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -110,31 +113,39 @@ def prepare(
     if not write.is_complete:
         return PreparedWrite(write, incomplete="too many partitions were written to remember them")
     if table.partitionKeys:
-        return _prepare_partitions(write, table, tools, scans)
+        return _prepare_partitions(log, write, table, tools, scans)
     named = write.partitions.get("")
     return PreparedWrite(write, table, {"": named or Candidate(table.sd.location or "")})
 
 
 def _prepare_partitions(
-    write: CandidateWrite, table: Table, tools: ListingTools, scans: Scans
+    log: NotificationLog, write: CandidateWrite, table: Table, tools: ListingTools, scans: Scans
 ) -> PreparedWrite:
     is_sql = any(each.is_altered for each in write.partitions.values())
     if is_sql and scans == "suspected":
         return PreparedWrite(write, table, write.partitions)
     is_check = is_sql and scans == "check"
     try:
-        scanned = scan(
-            tools.file_systems,
-            table,
-            write.time_s,
-            allowed=tools.allowed,
-            needs_times=is_check,
-        )
+        scanned = _scan(log, write, table, tools, is_check=is_check)
     except NotFound:
         scanned = {}
     except (BadInput, Refused) as error:
+        if is_check:
+            return PreparedWrite(write, table, write.partitions)
         return PreparedWrite(write, incomplete=f"[{error.code}] {error.message}")
     return PreparedWrite(write, table, scanned | write.partitions, is_check=is_check)
+
+
+def _scan(
+    log: NotificationLog, write: CandidateWrite, table: Table, tools: ListingTools, *, is_check: bool
+) -> dict[str, Candidate]:
+    """Return the partitions that no event has to name."""
+    found = scan(tools.file_systems, table, write.time_s, allowed=tools.allowed, needs_times=is_check)
+    for name, location in tools.others.find(log, table).items():
+        with suppress(UnsafePath):  # below no read_root, so that replicas cannot copy it either
+            tools.allowed.require_directory(parse_location(location))
+            found[name] = Candidate(location, is_scanned=True)
+    return found
 
 
 def _find_table(log: NotificationLog, write: CandidateWrite) -> Table:
@@ -212,8 +223,8 @@ def _decide(
     entries = tuple(candidate.entries.values())
     is_scanned = candidate.is_scanned and _has_files(listing)  # a compaction changes directories, too
     if isinstance(listing, OwnListing):
-        if candidate.is_scanned and not is_same and not listing.files:
-            return None  # not a partition, or changed by another write
+        if candidate.is_scanned and not listing.files and not (is_same and listing.exists):
+            return None  # not a partition, changed by another write, or without a directory
         if listing.is_streamed:
             return WrittenPart(name, incomplete=STREAMED)
     if not is_complete(

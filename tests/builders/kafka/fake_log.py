@@ -153,6 +153,13 @@ class ListedLog:
         del db, table, with_columns
         return [self.partitions[name] for name in names if name in self.partitions]
 
+    def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
+        self._fail("partition_names")
+        names = sorted(
+            name for name, each in self.partitions.items() if (each.dbName, each.tableName) == (db, table)
+        )
+        return names[:limit]
+
     def table_events(
         self, after: int, db: str, table: str, kinds: Sequence[str], limit: int
     ) -> list[NotificationEvent]:

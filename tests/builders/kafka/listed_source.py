@@ -127,8 +127,10 @@ class ListedSource:
             message["ptnObjJson"] = tjson.encode(self.log.partitions[f"dt={day}"])
         self.add("INSERT", message, table=table)
 
-    def add_partition(self, table: str, day: str) -> None:
-        where = f"file:{self.root}/{table}/dt={day}"
+    def add_partition(self, table: str, day: str, *, place: str | None = None) -> None:
+        """Add a partition, in the directory ``place`` of the warehouse or in that of its name."""
+        place = place or f"{table}/dt={day}"
+        where = f"file:{self.root}/{place}"
         partition = Partition(
             values=[day],
             dbName="sales",
@@ -137,7 +139,7 @@ class ListedSource:
             sd=StorageDescriptor(cols=[], serdeInfo=SerDeInfo(), location=where),
             parameters={},
         )
-        (self.root / table / f"dt={day}").mkdir(exist_ok=True)
+        (self.root / place).mkdir(exist_ok=True)
         self.log.partitions[f"dt={day}"] = partition
         message = {
             **self._names(table),
@@ -156,6 +158,21 @@ class ListedSource:
             "keyValues": {"dt": day},
             "partitionObjBeforeJson": encoded,
             "partitionObjAfterJson": encoded,
+        }
+        self.add("ALTER_PARTITION", message, table=table)
+
+    def move_partition(self, table: str, day: str, place: str) -> None:
+        """Change the location of a partition, to the directory ``place`` of the warehouse."""
+        partition = self.log.partitions[f"dt={day}"]
+        before = tjson.encode(partition)
+        (self.root / place).mkdir(exist_ok=True)
+        partition.sd.location = f"file:{self.root}/{place}"
+        message = {
+            **self._names(table),
+            "tableObjJson": self._table(table),
+            "keyValues": {"dt": day},
+            "partitionObjBeforeJson": before,
+            "partitionObjAfterJson": tjson.encode(partition),
         }
         self.add("ALTER_PARTITION", message, table=table)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.writing_client import WritingMetastore
+from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.systems.schemes import open_file_systems
 from tests.builders.components.hive_3 import compact, stream
@@ -149,3 +151,32 @@ def test_streams_into_an_existing_partition_are_replicated_although_no_event_nam
     )
     stream(old.cluster, old.db, "s", ["2,s,old", "3,s,new"])
     old.assert_equal(old.replay(), target_sql, "s")
+
+
+def test_files_of_another_engine_in_a_partition_outside_of_its_table_are_replicated(
+    old: Hive3Source, target_sql: Session
+) -> None:
+    """As Impala writes into insert-only tables, without any event between allocation and commit."""
+    far = old.cluster.metastore.layout.external / f"{old.db}-far"
+    old.run(
+        "create table {db}.i (k int) partitioned by (dt string) stored as textfile "
+        + INSERT_ONLY.removeprefix("stored as orc "),
+        "alter table {db}.i add partition (dt = 'far')",
+        f"alter table {{db}}.i partition (dt = 'far') set location 'file:{far}'",
+    )
+    with WritingMetastore(old.cluster.metastore.uri) as client:
+        (txn,) = client.open_txns(1)
+        client.allocate_write_ids(old.db, "i", [txn])
+        delta = far / "delta_0000001_0000001_0000"
+        delta.mkdir(parents=True)
+        (delta / "000000_0").write_text("5\n6\n")
+        client.commit_txn(txn)
+    replica = old.replay()
+    events = old.events(old.start, old.metastore.current_event_id())
+    (write,) = [event for event in events if isinstance(event, FilesWritten)]
+    assert [file.uri for file in write.files] == [f"file:{delta}/000000_0"]
+    assert write.incomplete is None
+    SteppedLoads(replica, old.events).finish()  # the partition was moved
+    rows = target_sql.rows(f"select k from {replica.policy.target_db}.i where dt = 'far' order by k")
+    assert rows == [("5",), ("6",)]
+    old.assert_equal(replica, target_sql, "i")

@@ -22,6 +22,7 @@ from daemon.sources.listing.one_write import (
     PreparedWrite,
     list_partitions,
 )
+from daemon.sources.listing.other_locations import OtherLocations
 from handlers.events import FilesWritten, TxnCommitted
 from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
@@ -248,6 +249,103 @@ def test_a_sample_of_other_commits_is_checked(source: ListedSource, monkeypatch:
     source.commit(txn)
     (write,) = writes_of(source.relay()).values()
     assert write.incomplete == UNNAMED, "earlier commits were not checked"
+
+
+def test_a_check_that_cannot_be_made_leaves_the_write_complete(
+    source: ListedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_writes, "SAMPLE_EVERY", 1)
+    source.create("s", keys=True)
+    source.add_partition("s", "a")
+    txn = source.begin(("s", 1))
+    source.lay("s/dt=a", delta(1))
+    source.alter_partition("s", "a")
+    source.commit(txn)
+    source.log.failing = lambda call: Refused("no access") if call == "partition_names" else None
+    (write,) = writes_of(source.relay()).values()
+    assert (write.partition_name, write.incomplete) == ("dt=a", None)
+
+
+def calls_of(source: ListedSource, name: str) -> list[str]:
+    """Return a list that receives the calls of this name."""
+    calls: list[str] = []
+    source.log.failing = lambda call: calls.append(call) if call == name else None
+    return calls
+
+
+def test_a_scan_finds_partitions_outside_of_the_directory_of_their_table(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "a")
+    source.add_partition("s", "b", place="elsewhere")
+    calls = calls_of(source, "partition_names")
+    for write_id in (1, 2):
+        txn = source.begin(("s", write_id))
+        source.lay("elsewhere", delta(write_id))
+        source.commit(txn)
+    writes = [event for event in source.relay() if isinstance(event, FilesWritten)]
+    assert [(each.partition_name, each.write_id, len(each.files)) for each in writes] == [
+        ("dt=b", 1, 1),
+        ("dt=b", 2, 1),
+    ]
+    assert len(calls) <= 2, "one for each of two threads at most"
+
+
+@pytest.mark.parametrize("change", ["added", "moved"])
+def test_a_scan_finds_partitions_that_are_added_elsewhere_or_moved_later(
+    source: ListedSource, change: str
+) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "b")
+    box = source.outbox()
+    source.commit(source.begin(("s", 1)))
+    source.relay(box)
+    before = source.log.current_event_id()
+    if change == "added":
+        source.add_partition("s", "c", place="elsewhere")
+    else:
+        source.move_partition("s", "b", "elsewhere")
+    source.commit(source.begin(("s", 2)))
+    txn = source.begin(("s", 3))
+    source.lay("elsewhere", delta(3))
+    source.commit(txn)
+    writes = [event for event in source.relay(box, after=before) if isinstance(event, FilesWritten)]
+    assert [(each.write_id, len(each.files)) for each in writes] == [(3, 1)]
+
+
+def test_the_partitions_of_a_table_are_read_again_only_if_one_may_have_moved(source: ListedSource) -> None:
+    table = source.create("s", keys=True)
+    source.add_partition("s", "b", place="elsewhere")
+    calls = calls_of(source, "partition_names")
+    others = OtherLocations()
+
+    def found() -> dict[str, str]:
+        return dict(others.find(source.log, table))
+
+    assert found() == found() == {"dt=b": f"file:{source.root}/elsewhere"}
+    source.alter_partition("s", "b")
+    others.observe(source.log.events[source.log.current_event_id()])
+    assert len(calls) == 1, "statistics, as of each statement"
+    assert found() == {"dt=b": f"file:{source.root}/elsewhere"}
+    assert len(calls) == 1
+    source.move_partition("s", "b", "s/dt=b")
+    others.observe(source.log.events[source.log.current_event_id()])
+    assert found() == {}
+    assert len(calls) == 2
+
+
+def test_a_partition_elsewhere_without_a_directory_has_no_files(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "b", place="elsewhere")
+    (source.root / "elsewhere").rmdir()
+    source.commit(source.begin(("s", 1)))
+    assert writes_of(source.relay()) == {}
+
+
+def test_partitions_elsewhere_that_may_not_be_read_are_not_looked_at(source: ListedSource) -> None:
+    source.create("s", keys=True)
+    source.add_partition("s", "b", place="../elsewhere")
+    source.commit(source.begin(("s", 1)))
+    assert writes_of(source.relay()) == {}
 
 
 def test_a_check_does_not_count_a_partition_that_only_a_compaction_has_changed(
