@@ -109,6 +109,10 @@ class CatalogBranch(Protocol):
         """Its key in an open catalog."""
 
     @property
+    def load_request(self) -> str:
+        """The request (``OpenBranch.requests``) that loads a table again."""
+
+    @property
     def reads_store(self) -> bool:
         """Whether its answers read a store, so that they may wait; else they are made from memory."""
 

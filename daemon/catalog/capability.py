@@ -44,6 +44,7 @@ class Catalog(Capability):
         from daemon.catalog.branch import CatalogTools
         from daemon.catalog.loop import build_catalog
         from daemon.catalog.metrics import CatalogMetrics
+        from daemon.catalog.routes import load_routes
         from daemon.catalog.settings import CATALOG
 
         metrics = CatalogMetrics(runtime.registry, runtime.projections)
@@ -57,7 +58,10 @@ class Catalog(Capability):
         return Parts(
             jobs=[catalog.job for catalog in catalogs],
             projections=[catalog.part for catalog in catalogs],
-            routes=[route for branch in self.branches for route in _routes(branch, runtime, catalogs)],
+            routes=[
+                *(route for branch in self.branches for route in _routes(branch, runtime, catalogs)),
+                *load_routes(runtime.config, self.branches, runtime.audit),
+            ],
             wait_kinds=[branch.wait_kind(_views(branch, runtime, catalogs)) for branch in self.branches],
         )
 

@@ -1,4 +1,4 @@
-"""Reader of the dead-letter topic, for ``tideline dlq list|show|replay``.
+"""Reader of the dead-letter topic, for ``tideline dlq list|show|replay`` and the API.
 
 A replay has up to three steps:
 
@@ -29,7 +29,7 @@ from state.errors import BadInput, KafkaUnavailable, LimitExceeded, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
 
@@ -111,11 +111,15 @@ class DeadLetterReader:
 
         Raises KafkaUnavailable.
         """
-        seen = set()
-        for letter in self._all():
-            if letter.identity not in seen:
-                seen.add(letter.identity)
-                yield letter
+        return _distinct(self._since(0))
+
+    def read_last(self, count: int) -> Sequence[DeadLetter]:
+        """Return the dead letters among the last ``count`` records, each once, newest first.
+
+        Raises KafkaUnavailable.
+        """
+        _, high = self._find_ends()
+        return list(_distinct(self._since(high - count)))[::-1]
 
     def read(self, number: int) -> DeadLetter:
         """Return one dead letter; raise NotFound."""
@@ -141,10 +145,10 @@ class DeadLetterReader:
         self._resend(letter)  # 3.
         return ReplayResult(letter, ReplayOutcome.RESENT, event)
 
-    def _all(self) -> Iterator[DeadLetter]:
+    def _since(self, number: int) -> Iterator[DeadLetter]:
         low, high = self._find_ends()
         if low < high:
-            yield from self._from(low)
+            yield from self._from(max(low, number))
 
     def _find_ends(self) -> tuple[int, int]:
         """Return the oldest offset of the topic and the one after the newest.
@@ -195,6 +199,15 @@ class DeadLetterReader:
             left = producer.flush(self._broker.timeout_s)
         if failures or left:
             raise KafkaUnavailable("the record was not written again", topic=topic, number=letter.number)
+
+
+def _distinct(letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+    """Yield each dead letter without its repetitions."""
+    seen = set()
+    for letter in letters:
+        if letter.identity not in seen:
+            seen.add(letter.identity)
+            yield letter
 
 
 def _dead_letter(message: Any) -> DeadLetter:

@@ -26,6 +26,7 @@ class Partitions(Capability):
 
     reads_store = True
     name = "partitions"
+    load_request = "load-partitions"
     heading = "Timelines and partition index"
     commands = (
         Command(

@@ -1,13 +1,15 @@
-"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release``, ``prune``, ``promote``
-and ``bootstrap --gap`` do, and loads of single tables.
+"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release``, ``prune``,
+``promote``, ``compact`` and ``bootstrap --gap`` do, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
-thread serves it between two batches.
+loop serves it between two batches. A compaction is only queued at the target, and needs no loop.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
@@ -15,16 +17,19 @@ from pydantic import TypeAdapter
 from daemon.http.actions import STRICT, NoParameters, action_route
 from daemon.http.operations import BASE, Operation
 from daemon.process.inbox import requests_directory, send_request
-from daemon.replica.policies import STATE_KIND
+from daemon.replica.policies import STATE_KIND, handler_policy
+from handlers.metastore.client import Metastore
+from handlers.replication.operations.compaction import Kind, RequestedCompaction, request_compactions
 from handlers.replication.operations.promotion import Promotion
 from handlers.replication.operations.pruning import PlannedDrop  # noqa: TC001 - pydantic reads the annotations
 from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.config.model import Config
+    from daemon.config.settings.policies import PolicyConfig
     from daemon.http.actions import Audit
     from daemon.http.operations import ApiRoute
 
@@ -78,6 +83,17 @@ class PromotionParameters:
 
 
 @dataclass(frozen=True)
+class CompactParameters:
+    """What is compacted on the target."""
+
+    __pydantic_config__ = STRICT
+    table: str
+    partitions: list[str] = field(default_factory=list)
+    """``k=v/...``; empty for all."""
+    kind: Kind = "major"
+
+
+@dataclass(frozen=True)
 class PauseAnswer:
     """Since when the policy is paused."""
 
@@ -118,6 +134,13 @@ class PruneAnswer:
 
 
 @dataclass(frozen=True)
+class CompactAnswer:
+    """What the target answered for the table, or for each partition."""
+
+    requested: list[RequestedCompaction]
+
+
+@dataclass(frozen=True)
 class GapAnswer:
     """The events that were lost, and the tables that are loaded because of them."""
 
@@ -129,7 +152,13 @@ class GapAnswer:
 def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     """Return the routes of the actions on policies."""
 
-    def route(action: str, summary: str, body: type[Any], answer: type[Any]) -> ApiRoute:
+    def route(
+        action: str,
+        summary: str,
+        body: type[Any],
+        answer: type[Any],
+        do: Callable[[str, Any], dict[str, Any]] | None = None,
+    ) -> ApiRoute:
         operation = Operation(
             path=f"{BASE}/policies/{{name}}/{action}",
             tag="Policies",
@@ -139,10 +168,10 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
             body=TypeAdapter(body),
         )
 
-        def do(policy: str, given: Any) -> dict[str, Any]:
+        def ask(policy: str, given: Any) -> dict[str, Any]:
             return _ask(config, policy, {"do": action, **asdict(given)})
 
-        return action_route(operation, body, do, audit)
+        return action_route(operation, body, do or ask, audit)
 
     return (
         route("pause", "Stop applying events until the policy is resumed.", NoParameters, PauseAnswer),
@@ -154,11 +183,38 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         route("plan-promotion", "Show what 'promote' would do.", NoParameters, Promotion),
         route("promote", "End the replication: writers may use the target.", PromotionParameters, Promotion),
         route("cross-gap", "Continue after lost events.", NoParameters, GapAnswer),
+        route(
+            "compact",
+            "Queue compactions of a table on the target.",
+            CompactParameters,
+            CompactAnswer,
+            partial(_compact, config),
+        ),
     )
 
 
+def _compact(config: Config, policy: str, given: CompactParameters) -> dict[str, Any]:
+    settings = _require_policy(config, policy)
+    table = given.table.lower().rpartition(".")[2]
+    with closing(Metastore(config.targets[settings.target].metastore)) as target:
+        requested = request_compactions(
+            target, handler_policy(config, policy), table, given.partitions, given.kind
+        )
+    return {"requested": [asdict(each) for each in requested]}
+
+
 def _ask(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:
-    absent = NotFound("this daemon does not follow the policy", policy=policy[:200])
-    if config.find_policy(policy) is None:
-        raise absent
-    return send_request(requests_directory(config.state.dir, STATE_KIND, policy), request, TIMEOUT_S, absent)
+    _require_policy(config, policy)
+    directory = requests_directory(config.state.dir, STATE_KIND, policy)
+    return send_request(directory, request, TIMEOUT_S, _absent(policy))
+
+
+def _require_policy(config: Config, policy: str) -> PolicyConfig:
+    settings = config.find_policy(policy)
+    if settings is None:
+        raise _absent(policy)
+    return settings
+
+
+def _absent(policy: str) -> NotFound:
+    return NotFound("this daemon does not follow the policy", policy=policy[:200])

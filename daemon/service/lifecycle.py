@@ -44,6 +44,7 @@ from daemon.process.signals import stop_signals
 from daemon.process.supervisor import Supervisor
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.service.configuration_page import configuration_page
+from daemon.service.dead_letter_routes import dead_letter_routes
 from daemon.service.division import select_share
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
@@ -162,7 +163,11 @@ class _Daemon:
         self._close = parts.close
         self._waits = runtime.waits
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
-        own_routes = (audit_route(runtime.audit), wait_route(runtime.waits, parts.wait_kinds))
+        own_routes = (
+            audit_route(runtime.audit),
+            wait_route(runtime.waits, parts.wait_kinds),
+            *dead_letter_routes(config, runtime.audit),
+        )
         routes = described([*status_routes(views), *own_routes, *parts.routes])
         routes.append(configuration_page(config, config_file))
         self._history = History(config.state.dir, sections)

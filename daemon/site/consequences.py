@@ -21,6 +21,7 @@ _TEXTS: Final = {
         "it is loaded again, and its files are copied. Other tables continue."
     ),
     "load": "{what} is loaded again from the source, and its files are copied. Other tables continue.",
+    "compact": "The target compacts {what} again. Readers see the same rows meanwhile.",
     "cross-gap": (
         "{name} continues after the lost events. Tables that may have changed in between are loaded again, "
         "and their files are copied."

@@ -27,6 +27,7 @@ class Timelines(Capability):
 
     reads_store = False
     name = "timelines"
+    load_request = "rebuild"
     heading = "Timelines and partition index"
     commands = (
         Command(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from daemon.status.action_calls import call_policy
 from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
@@ -150,6 +151,13 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
                 f"{REPLICA}#the-target-has-many-small-files",
                 f"tideline compact {status.policy} {shlex.quote(name)}",
                 min((row.since_s for row in failed if row.since_s is not None), default=None),
+                call_policy(
+                    status.policy,
+                    "compact",
+                    "Compact again",
+                    table=name,
+                    partitions=[first.partition] if first.partition else [],
+                ),
             )
 
     def families(self, value: tuple[CompactionStatus, ...]) -> Iterable[Metric]:

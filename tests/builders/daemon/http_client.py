@@ -10,8 +10,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from daemon.http.access import Access, Gate
+from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.server import HttpServer
 from daemon.state_directory.directory import ADDRESS_FILE, write_atomically
+from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.loops import first_that
 
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from starlette.routing import Route
     from starlette.types import ASGIApp
 
 
@@ -62,6 +66,29 @@ def asked(
         answer = connection.getresponse()
         received = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(answer.status, answer.read().decode(), received)
+
+
+OPERATOR = "o" * 32
+"""The token of an operator of ``operated``."""
+
+
+@contextmanager
+def operated(directory: Path, *routes: Route) -> Iterator[HttpServer]:
+    """Serve ``routes`` to an operator whose token is kept in ``directory``."""
+    (directory / "operator").write_text(OPERATOR)
+    tokens = Tokens([TokenFile(Client("admin", Role.OPERATE), directory / "operator")])
+    with served(Gate(app_of(*routes), Access(tokens=tokens), lambda _: None)) as server:
+        yield server
+
+
+def acted(port: int, path: str, body: object = None, token: str | None = OPERATOR) -> tuple[int, Any]:
+    """Send an action; return the status and the answer. ``body`` is sent as it is if it is bytes."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
+        connection.request("POST", path, content, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
 
 
 def told_port(state_dir: Path) -> int:

@@ -7,7 +7,9 @@ because policies are paused and resumed at random.
 
 from __future__ import annotations
 
+import subprocess
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -127,10 +129,11 @@ class _pausing:  # noqa: N801 - a context
         self._thread.join()
 
     def _run(self) -> None:
-        """The commands fail while the daemon is down, which is part of the history."""
+        """The commands fail or wait while the daemon or a metastore is down, which is part of the history."""
         while not self._stop.wait(self._random.random() * 2):
             action = self._random.choice(("pause", "resume", "resume"))
-            self._replica.daemon.command(action, self._random.choice(list(self._names)))
+            with suppress(subprocess.TimeoutExpired):
+                self._replica.daemon.command(action, self._random.choice(list(self._names)))
 
 
 def _resume(replica: KilledReplica, db: str) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,11 +15,13 @@ from daemon.http.actions import ActionList, Audit, audit_route
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.inbox import Inbox, requests_directory
+from daemon.replica import routes
 from daemon.replica.routes import policy_routes
+from handlers.replication.operations.compaction import RequestedCompaction
 from state.errors import InvalidRequest
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import HOST, TIMEOUT_S, asked, served
+from tests.builders.daemon.http_client import OPERATOR, acted, asked, served
 
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-VIEWER, OPERATOR = "v" * 32, "o" * 32
+VIEWER = "v" * 32
 PAUSE = "/api/v1/policies/shop/pause"
 
 
@@ -98,17 +99,6 @@ def port(tmp_path: Path) -> Iterator[int]:
         yield server.port
 
 
-def act(
-    port: int, path: str, body: object = None, token: str | None = OPERATOR
-) -> tuple[int, dict[str, Any]]:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
-        connection.request("POST", path, content, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-
-
 def recorded(port: int) -> list[tuple[str, str, str, str | None]]:
     body = asked(port, "/api/v1/actions").text
     check_form(TypeAdapter(ActionList), body)
@@ -118,23 +108,23 @@ def recorded(port: int) -> list[tuple[str, str, str, str | None]]:
 
 
 def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, policy: Policy) -> None:
-    assert act(port, PAUSE) == (200, {"paused_since_s": 7})
-    assert act(port, "/api/v1/policies/shop/release", {"table": "a"})[0] == 200
+    assert acted(port, PAUSE) == (200, {"paused_since_s": 7})
+    assert acted(port, "/api/v1/policies/shop/release", {"table": "a"})[0] == 200
     assert policy.requests == [{"do": "pause"}, {"do": "release", "table": "a", "load": False}]
     assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
 
 
 def test_tables_are_pruned_only_if_they_are_named(port: int, policy: Policy) -> None:
-    assert act(port, "/api/v1/policies/shop/prune", {})[0] == 400
-    act(port, "/api/v1/policies/shop/plan-prune")
-    act(port, "/api/v1/policies/shop/prune", {"tables": ["a"]})
+    assert acted(port, "/api/v1/policies/shop/prune", {})[0] == 400
+    acted(port, "/api/v1/policies/shop/plan-prune")
+    acted(port, "/api/v1/policies/shop/prune", {"tables": ["a"]})
     assert policy.requests == [{"do": "plan-prune", "tables": []}, {"do": "prune", "tables": ["a"]}]
 
 
 def test_a_policy_is_promoted_and_forced_only_if_the_request_says_so(port: int, policy: Policy) -> None:
-    act(port, "/api/v1/policies/shop/plan-promotion")
-    act(port, "/api/v1/policies/shop/promote")
-    act(port, "/api/v1/policies/shop/promote", {"force": True})
+    acted(port, "/api/v1/policies/shop/plan-promotion")
+    acted(port, "/api/v1/policies/shop/promote")
+    acted(port, "/api/v1/policies/shop/promote", {"force": True})
     assert policy.requests == [
         {"do": "plan-promotion"},
         {"do": "promote", "force": False},
@@ -143,9 +133,27 @@ def test_a_policy_is_promoted_and_forced_only_if_the_request_says_so(port: int, 
     assert recorded(port)[0] == ("admin", "promote", "shop", None)
 
 
+def test_compactions_are_queued_at_the_target(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for: list[tuple[object, ...]] = []
+
+    def request(target: object, policy: Any, *what: object) -> list[RequestedCompaction]:
+        asked_for.append((target, policy.target_db, *what))
+        return [RequestedCompaction("a", "p=1", "minor", accepted=True, state="initiated", message=None)]
+
+    monkeypatch.setattr(routes, "Metastore", lambda uris: nullcontext(uris[0]))
+    monkeypatch.setattr(routes, "closing", lambda opened: opened)
+    monkeypatch.setattr(routes, "request_compactions", request)
+    body = {"table": "Shop.A", "partitions": ["p=1"], "kind": "minor"}
+    status, answer = acted(port, "/api/v1/policies/shop/compact", body)
+    assert (status, answer["requested"][0]["state"]) == (200, "initiated")
+    assert asked_for == [("thrift://b:9083", "shop", "a", ["p=1"], "minor")]
+    assert acted(port, "/api/v1/policies/shop/compact", {"table": "a", "kind": "all"})[0] == 400
+    assert acted(port, "/api/v1/policies/none/compact", {"table": "a"})[0] == 404
+
+
 @pytest.mark.parametrize(("token", "code"), [(VIEWER, "forbidden"), (None, "forbidden")])
-def test_only_operators_may_act(port: int, policy: Policy, token: str | None, code: str) -> None:
-    status, problem = act(port, PAUSE, token=token)
+def test_only_operators_may_acted(port: int, policy: Policy, token: str | None, code: str) -> None:
+    status, problem = acted(port, PAUSE, token=token)
     assert (status, problem["code"]) == (403, code)
     assert policy.requests == []
     assert recorded(port)[0][1:] == ("pause", "shop", code)
@@ -158,14 +166,14 @@ def test_an_action_is_never_done_by_reading(port: int, policy: Policy) -> None:
 
 def test_the_error_of_the_loop_is_the_answer(port: int, policy: Policy) -> None:
     policy.error = InvalidRequest("the policy is promoted", policy="shop")
-    status, problem = act(port, PAUSE)
+    status, problem = acted(port, PAUSE)
     assert (status, problem["code"], problem["context"]) == (400, "invalid-request", {"policy": "shop"})
     assert recorded(port) == [("admin", "pause", "shop", "invalid-request")]
 
 
 @pytest.mark.parametrize("name", ["none", "%2e%2e", "x" * 300])
 def test_an_unknown_policy_is_not_found(port: int, name: str) -> None:
-    assert act(port, f"/api/v1/policies/{name}/pause")[0] == 404
+    assert acted(port, f"/api/v1/policies/{name}/pause")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -174,6 +182,6 @@ def test_an_unknown_policy_is_not_found(port: int, name: str) -> None:
     ids=["torn", "list", "bytes", "text", "unknown", "missing", "long"],
 )
 def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: object) -> None:
-    status, problem = act(port, "/api/v1/policies/shop/load", body)
+    status, problem = acted(port, "/api/v1/policies/shop/load", body)
     assert (status, problem["code"] in {"bad-input", "limit-exceeded"}) == (400, True)
     assert policy.requests == []

@@ -1,0 +1,122 @@
+"""Dead letters over HTTP: the last ones, and the action that decodes one of them again.
+
+They do what ``tideline dlq list`` and ``tideline dlq replay`` do. The contents of a record are not shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
+
+from daemon.http.actions import NoParameters, action_route
+from daemon.http.endpoints import made_response, make_json
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.transport.answering import Lane
+from daemon.kafka.broker import broker_settings
+from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from daemon.config.model import Config
+    from daemon.http.actions import Audit
+    from daemon.kafka.dead_letter_reader import DeadLetter
+
+
+LISTED: Final = 200
+_TAG: Final = "Dead letters"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLetter:
+    """A record that could not be used."""
+
+    number: int
+    at_s: int
+    """Unix time at which it became a dead letter."""
+    topic: str | None
+    offset: int | None
+    event_id: int | None
+    """Null if the record does not contain its event id."""
+    reader: str | None
+    code: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterList:
+    """The last dead letters, the newest first."""
+
+    letters: list[ListedLetter]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayAnswer:
+    """The result for one dead letter."""
+
+    number: int
+    outcome: ReplayOutcome
+    problem: str | None
+
+
+def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
+    """Return the routes of dead letters; none without a broker."""
+    if config.kafka is None:
+        return ()
+    broker, topic = broker_settings(config.kafka), config.kafka.dead_letter_topic
+
+    def list_last() -> dict[str, Any]:
+        with DeadLetterReader(broker, topic) as reader:
+            return asdict(LetterList([_describe(each) for each in reader.read_last(LISTED)]))
+
+    def replay(number: str, _: NoParameters) -> dict[str, Any]:
+        if not (number.isascii() and number.isdecimal() and len(number) < 19):
+            raise NotFound("there is no such dead letter", number=number[:30], topic=topic)
+        with DeadLetterReader(broker, topic) as reader:
+            result = reader.replay(reader.read(int(number)))
+        return asdict(ReplayAnswer(result.letter.number, result.outcome, result.problem))
+
+    async def endpoint(request: Request) -> Response:
+        return await made_response(request, lambda: make_json(list_last()), Lane.STORE)
+
+    listed = Operation(
+        path=f"{BASE}/dead-letters",
+        tag=_TAG,
+        summary=f"The last {LISTED} records that could not be used.",
+        answer=TypeAdapter(LetterList),
+    )
+    replayed = Operation(
+        path=f"{BASE}/dead-letters/{{name}}/replay",
+        tag=_TAG,
+        summary="Decode a dead letter again with this version.",
+        answer=TypeAdapter(ReplayAnswer),
+        name="Number of the dead letter.",
+        body=TypeAdapter(NoParameters),
+    )
+    return ApiRoute(listed, endpoint), action_route(replayed, NoParameters, replay, audit)
+
+
+def _describe(letter: DeadLetter) -> ListedLetter:
+    error = letter.error
+    return ListedLetter(
+        letter.number,
+        letter.put_at_s,
+        error.get("topic"),
+        _read_number(error.get("offset")),
+        _read_number(error.get("event_id")),
+        error.get("reader"),
+        error.get("code"),
+        error.get("message"),
+    )
+
+
+def _read_number(text: str | None) -> int | None:
+    """Return the number in a header; None if another program wrote something else."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
