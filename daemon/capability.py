@@ -79,6 +79,8 @@ class Runtime:
     """Read the topic of each source once for all of its projections."""
     projections: ProjectionMetrics
     status: Callable[[], DaemonStatus]
+    sections: Sequence[StatusSection[Any]] = ()
+    """The sections of the status, of all capabilities."""
     relays_only: bool = False
     """Whether only relays run (``tideline relay``)."""
     start_job: Callable[[Job], None]

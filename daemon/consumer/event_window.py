@@ -108,6 +108,10 @@ class EventWindow:
         """The projections that have joined."""
         return self._members
 
+    def events(self) -> list[SharedEvent]:
+        """Return the events that are kept, the oldest first."""
+        return list(self._events)
+
     def contains(self, position: Position) -> bool:
         """Whether all events after ``position`` up to the end are kept, or if it is after the end."""
         return self.start.expected() <= position.expected()

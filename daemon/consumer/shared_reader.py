@@ -19,6 +19,7 @@ from daemon.consumer.shared_reading import Refusal, SharedReading
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from daemon.consumer.event_window import SharedEvent
     from daemon.consumer.topic_reader import TopicReader
     from handlers.routing import Interest
     from state.event_log.positions import Position
@@ -61,6 +62,12 @@ class SharedReader:
             reading = self._move_on(reading, position)
             member = reading.join(interest, position, wake)
         return (reading, member) if isinstance(member, Member) else None
+
+    def recent(self) -> list[SharedEvent]:
+        """Return the last events of the source that are kept, the oldest first; none if nothing reads."""
+        with self._lock:
+            reading = self._reading
+        return [] if reading is None else reading.recent()
 
     def leave(self, reading: SharedReading, member: Member) -> None:
         """Let a projection leave; with the last one, reading ends."""

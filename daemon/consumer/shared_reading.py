@@ -143,6 +143,11 @@ class SharedReading:
             self._changed.notify_all()
             return not self._wakes and not had_left
 
+    def recent(self) -> list[SharedEvent]:
+        """Return the events that are kept, the oldest first."""
+        with self._changed:
+            return [] if self._window is None else self._window.events()
+
     def is_stuck(self) -> bool:
         """Whether the thread has not read for too long."""
         return time.monotonic() - self._beat_s > self._settings.stuck_s

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from daemon.config.document import Problem
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
+    from daemon.consumer.event_window import SharedEvent
     from daemon.process.loop import Job
     from daemon.replica.status.compactions import CompactionStatus
     from daemon.status.model import StatusSection
@@ -95,7 +96,7 @@ class Replica(Capability):
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
-        from daemon.replica.pages import policy_pages
+        from daemon.replica.pages import PolicySite, policy_pages
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
         from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
@@ -119,11 +120,15 @@ class Replica(Capability):
                 watches.append(status)
         sections: list[SectionPart[Any]] = [
             *(SectionPart(each.section, partial(replicas.rows, each)) for each in POLICY_SECTIONS),
-            SectionPart(VERIFICATION, lambda _: tuple(status() for status in replicas.samplers)),
+            SectionPart(VERIFICATION, lambda _: tuple(each.status() for each in replicas.ledgers.values())),
             SectionPart(COMPACTIONS, lambda _: tuple(each for read in watches for each in read())),
             SectionPart(DAEMONS, lambda _: replicas.division()),
         ]
         configured = replicas.projections()
+
+        def recent(source: str) -> Sequence[SharedEvent]:
+            return runtime.readers.of(source).recent()
+
         return Parts(
             jobs=jobs,
             projections=configured,
@@ -132,5 +137,8 @@ class Replica(Capability):
             wait_kinds=[] if runtime.relays_only else [replica_kind(runtime, replicas, projection_name)],
             routes=()
             if runtime.relays_only
-            else (*policy_pages(runtime.status), *policy_routes(runtime.config, runtime.audit)),
+            else (
+                *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
+                *policy_routes(runtime.config, runtime.audit),
+            ),
         )

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
     from handlers.replication.observer import Observer
     from handlers.replication.operations.promotion import Promotion
+    from handlers.replication.tables.policy_tables import PolicyTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class ReplicaPart:
     part: ProjectionPart
     read: Callable[[PolicySection], Sequence[Any]]
     """Returns the policy's rows of a section."""
+    tables: Callable[[], PolicyTables | None]
+    """Returns all that is known of the policy's tables; None until its state is open."""
 
 
 def build_replica(
@@ -99,6 +102,7 @@ def build_replica(
         lambda section: lazy.read(
             lambda replica: section.read(replica.parts), section.read_unopened(name, policy)
         ),
+        lambda: lazy.read(lambda replica: replica.parts.context.tables, None),
     )
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.http.transport.answering import Lane
+from daemon.replica.copy_jobs.progress import job_line
 from daemon.replica.external.status import EXTERNAL
 from daemon.replica.loop import projection_name
 from daemon.replica.status.compactions import COMPACTIONS
 from daemon.replica.status.copies import COPIES
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.points import POINTS
+from daemon.replica.table_pages import PolicyTableList, row_of, table_values
 from daemon.replica.verification.status import VERIFICATION
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import BEHIND_S
-from daemon.site.lists import PARAMETERS, list_rows
+from daemon.site.lists import PARAMETERS, list_found, list_rows
 from daemon.site.overview import make_cards
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.action_calls import call_policy
@@ -25,50 +27,57 @@ from state.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.consumer.event_window import SharedEvent
+    from daemon.replica.known_tables import KnownTables
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
-R = TypeVar("R")
 PATH: Final = "/policies"
 _PREFIX: Final = projection_name("")
 _ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "following", "promoted")
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
-    """A table of a policy, as far as the status names it."""
+class PolicySite:
+    """What the pages show."""
 
-    table: str
-    write_id: int | None
-    open_writes: tuple[int, ...]
-    state: str
+    status: Callable[[], DaemonStatus]
+    sections: Sequence[StatusSection[Any]] = ()
+    tables: Callable[[str], KnownTables | None] = lambda _: None
+    """Returns what is known of the tables of a policy."""
+    recent: Callable[[str], Sequence[SharedEvent]] = lambda _: ()
+    """Returns the last events of a source."""
 
 
-def policy_pages(status: Callable[[], DaemonStatus]) -> Sequence[PageRoute]:
+def policy_pages(site: PolicySite) -> Sequence[PageRoute]:
     """Return the routes of the pages."""
 
     def policies(asked: Asked) -> dict[str, Any]:
-        views = sorted(_policies(status()), key=_rank)
+        views = sorted(_policies(site.status()), key=_rank)
         return {"listed": list_rows(asked, views, lambda view: f"{view.name} {view.target} {view.state}")}
 
     def policy(asked: Asked) -> dict[str, Any]:
-        return policy_values(asked, status())
+        return _policy_values(asked, site, site.status())
+
+    def table(asked: Asked) -> dict[str, Any]:
+        status = site.status()
+        return table_values(asked, site, status, find_policy(status, asked.name))
 
     return (
         PageRoute(PATH, "policies.html", policies, entry="Policies", parameters=PARAMETERS, lane=Lane.STATUS),
         PageRoute(f"{PATH}/{{name}}", "policy.html", policy, parameters=PARAMETERS, lane=Lane.STATUS),
+        PageRoute(f"{PATH}/{{name}}/tables/{{table}}", "table.html", table, lane=Lane.STATUS),
     )
 
 
-def policy_values(asked: Asked, status: DaemonStatus) -> dict[str, Any]:
-    """Return the values of the page of one policy; raise NotFound, BadInput."""
+def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict[str, Any]:
     name = asked.name
-    view = next((each for each in _policies(status) if each.name == _PREFIX + name), None)
-    if view is None:
-        raise NotFound("this daemon does not follow the policy", hint="Open the list.", policy=name[:200])
+    view = find_policy(status, name)
     needs = [each for each in status.needs_operator if each.object.partition(" ")[0] == view.name]
     stops = view.state == "paused"
     action = call_policy(name, "resume", "Resume") if stops else call_policy(name, "pause", "Pause")
+    tables = PolicyTableList(status, view, name, site.tables(name))
+    listed = list_found(asked, tables.find)
     return {
         "now_s": status.time_s,
         "name": name,
@@ -76,14 +85,26 @@ def policy_values(asked: Asked, status: DaemonStatus) -> dict[str, Any]:
         "needs": make_cards(needs),
         "switch": None if view.state == "promoted" else action,
         "switch_text": describe_consequence(action),
-        "point": _of(POINTS, status, name),
-        "copies": _of(COPIES, status, name),
-        "external": _of(EXTERNAL, status, name),
-        "compactions": _of(COMPACTIONS, status, name),
-        "verification": _of(VERIFICATION, status, name),
+        "point": row_of(POINTS, status, name),
+        "copies": row_of(COPIES, status, name),
+        "job_line": job_line,
+        "external": row_of(EXTERNAL, status, name),
+        "compactions": row_of(COMPACTIONS, status, name),
+        "verification": row_of(VERIFICATION, status, name),
+        "left": [
+            each for section in site.sections for each in section.time_left(section.of(status), view.name)
+        ],
         "loads": [load for load in LOADS.of(status) if load.policy == name],
-        "listed": list_rows(asked, _tables(status, view, name), lambda row: f"{row.table} {row.state}"),
+        "listed": replace(listed, rows=tables.rows(listed.rows, site.recent(view.source))),
     }
+
+
+def find_policy(status: DaemonStatus, name: str) -> ProjectionView:
+    """Return the view of a policy; raise NotFound."""
+    view = next((each for each in _policies(status) if each.name == _PREFIX + name), None)
+    if view is None:
+        raise NotFound("this daemon does not follow the policy", hint="Open the list.", policy=name[:200])
+    return view
 
 
 def _policies(status: DaemonStatus) -> list[ProjectionView]:
@@ -95,21 +116,3 @@ def _rank(view: ProjectionView) -> tuple[bool, int, str]:
     state = _ORDER.index(view.state) if view.state in _ORDER else 0
     is_late = view.state == "following" and (view.lag_s or 0.0) > BEHIND_S
     return not (view.quarantined or view.problem or is_late), state, view.name
-
-
-def _of(section: StatusSection[tuple[R, ...]], status: DaemonStatus, policy: str) -> R | None:
-    # The rows of every policy's section have the name of the policy.
-    return next((row for row in section.of(status) if getattr(row, "policy", None) == policy), None)
-
-
-def _tables(status: DaemonStatus, view: ProjectionView, policy: str) -> list[TableRow]:
-    """Return the tables that the status names: written, quarantined, and loading ones, these first."""
-    point = _of(POINTS, status, policy)
-    ids, open_writes = ({}, {}) if point is None else (point.write_ids, point.open_writes)
-    states = {load.table.partition(".")[2]: load.state for load in LOADS.of(status) if load.policy == policy}
-    states |= {table.partition(".")[2]: "quarantined" for table in view.quarantined}
-    names = sorted({*ids, *states}, key=lambda table: (table not in states, table))
-    return [
-        TableRow(name, ids.get(name), open_writes.get(name, ()), states.get(name, "following"))
-        for name in names
-    ]

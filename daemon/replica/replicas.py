@@ -21,6 +21,7 @@ from daemon.process.heartbeat import wait
 from daemon.process.loop import Job
 from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
+from daemon.replica.known_tables import KnownTables, LastNames
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
@@ -33,7 +34,7 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from daemon.replica.loop import ReplicaPart
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.status.policy_sections import PolicySection
-    from daemon.replica.verification.status import SamplerStatus
+    from daemon.replica.verification.sampler import Ledger
     from daemon.status.reporter import ProjectionPart, StatusContext
 
 
@@ -64,7 +65,9 @@ class Replicas:
         self._elsewhere: frozenset[str] = frozenset()
         """The policies that other daemons follow."""
         self._by_policy: dict[str, ReplicaPart] = {}
-        self.samplers: tuple[Callable[[], SamplerStatus], ...] = ()
+        self.ledgers: Mapping[str, Ledger] = {}
+        """The outcomes of verification by policy."""
+        self._last_names = LastNames()
 
     def add(self, name: str, start: Callable[[Job], None]) -> None:
         """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it is there,
@@ -95,9 +98,9 @@ class Replicas:
         self._by_policy[name] = replica
         self._on_target[policy.target] = (*self.on_target(policy.target), name)
         if policy.verification.tables_per_hour_share:
-            job, status = build_sampler(self._runtime, name, self.shared)
+            job, ledger = build_sampler(self._runtime, name, self.shared)
             start(job)
-            self.samplers = (*self.samplers, status)
+            self.ledgers = {**self.ledgers, name: ledger}
 
     def _leave_to_owner(self, name: str) -> None:
         self._elsewhere |= {name}
@@ -131,6 +134,12 @@ class Replicas:
         """Return the status of a policy's projection; None if it does not run yet."""
         found = self._by_policy.get(policy)
         return None if found is None else found.part.status()
+
+    def tables_of(self, policy: str) -> KnownTables | None:
+        """Return what is known of a policy's tables; None until its state is open."""
+        found = self._by_policy.get(policy)
+        tables = None if found is None else found.tables()
+        return None if tables is None else KnownTables(tables, self.ledgers.get(policy), self._last_names)
 
     def list_loads(self, policy: str) -> list[str]:
         """Return the tables of a policy that are being loaded or wait for it, as ``db.table``."""

@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from daemon.retention.measurement import Measurement, ReaderMeasurement, margins
 from daemon.status.actions import RELAY
 from daemon.status.metrics import families
-from daemon.status.model import OperatorAction, StatusSection
+from daemon.status.model import OperatorAction, StatusSection, TimeLeft
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.event_log.retention import Margin
 
@@ -213,6 +213,16 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
             for reader, what, margin in _limits(value)
             if margin.is_critical and what != _DIRECTORIES
         ]
+
+    def time_left(self, value: tuple[SourceRetention, ...], loop: str) -> Iterator[TimeLeft]:
+        """Yield what is known of events and of the change manager's files."""
+        for reader in (each for source in value for each in source.readers if each.reader == loop):
+            for what, left_s, retention_s in (
+                ("events", reader.left_s, reader.retention_s),
+                ("deleted files", reader.files_left_s, reader.files_retention_s),
+            ):
+                if left_s is not None and retention_s:
+                    yield TimeLeft(what, left_s, retention_s)
 
     def families(self, value: tuple[SourceRetention, ...]) -> Iterable[Metric]:
         """Yield what sources keep, and the time that is left to readers."""

@@ -138,6 +138,7 @@ class _Daemon:
             readers=SharedReaders(config),
             projections=ProjectionMetrics(registry, loops),
             status=self._status,
+            sections=sections,
             waits=Waits(config.http.waits_max, WaitMetrics(registry)),
             relays_only=not projections,
             start_job=self._start_job,

@@ -46,11 +46,23 @@ def list_rows(asked: Asked, rows: Sequence[Any], text_of: Callable[[Any], str]) 
 
     Raises BadInput.
     """
+
+    def find(words: Sequence[str]) -> Sequence[Any]:
+        if not words:
+            return rows
+        return [row for row in rows if all(word in text_of(row).lower() for word in words)]
+
+    return list_found(asked, find)
+
+
+def list_found(asked: Asked, find: Callable[[Sequence[str]], Sequence[Any]]) -> Listed:
+    """Return the page that is requested of the rows that are found for the words of the filter, which are in
+    lower case. Raises BadInput.
+    """
     given = asked.parameters.get("page", "1")
     if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= 10**6):
         raise BadInput("must be a number from 1", parameter="page", value=given[:100])
     text = asked.parameters.get("filter", "").strip()
-    words = text.lower().split()
-    found = [row for row in rows if all(word in text_of(row).lower() for word in words)] if words else rows
+    found = find(text.lower().split())
     page = int(given)
     return Listed(found[(page - 1) * ROWS : page * ROWS], len(found), page, text)

@@ -36,6 +36,8 @@ class Asked:
 
     name: str
     """From the path; empty if it has none."""
+    table: str = ""
+    """From the path, if it has one."""
     parameters: Mapping[str, str]
     may_operate: bool
     client: Client = ANONYMOUS
@@ -82,6 +84,7 @@ class _Page:
             try:
                 asked = Asked(
                     name=request.path_params.get("name", ""),
+                    table=request.path_params.get("table", ""),
                     parameters=read_parameters(request, self.parameters),
                     may_operate=may_operate(request),
                     client=frame["client"],

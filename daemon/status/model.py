@@ -74,6 +74,17 @@ class FailingLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """How long a loop can still read what it needs."""
+
+    what: str
+    """What will be removed, such as ``events``."""
+    left_s: float
+    retention_s: float
+    """What is left to a loop that has caught up."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """One source: the positions of its metastore and of its topic.
 
@@ -319,6 +330,10 @@ class StatusSection(Generic[T]):
     def copied_bytes(self, value: T) -> int:  # noqa: ARG002 - as above
         """Return how many bytes were copied since the daemon's start, for the history of the site."""
         return 0
+
+    def time_left(self, value: T, loop: str) -> Iterable[TimeLeft]:  # noqa: ARG002 - as above
+        """Return how long a loop can still read what it needs."""
+        return ()
 
     def flow(self, value: T) -> Iterable[FlowNode]:  # noqa: ARG002 - as above
         """Return the boxes that it adds to the drawing of the flow."""

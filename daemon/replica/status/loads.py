@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
@@ -54,6 +55,14 @@ class LoadStatus:
     """Unix time of the next try of a load that failed."""
     cause: str | None = None
     """Of ``files-gone``: which files of the source may be gone, and why."""
+    began_s: float | None = None
+    """Unix time at which its copies began; None if they have not."""
+
+    def left_s(self, now_s: float) -> float | None:
+        """Return how long the rest of the listed files takes at the rate so far; None if it is not known."""
+        if self.began_s is None or not self.size_bytes:
+            return None
+        return (now_s - self.began_s) * (self.size_bytes_listed - self.size_bytes) / self.size_bytes
 
 
 @dataclass(slots=True)
@@ -63,6 +72,7 @@ class _Counts:
     files_listed: int = 0
     size_bytes_listed: int = 0
     txn_ids: tuple[int, ...] = ()
+    began_s: float = field(default_factory=time.time)
 
 
 class LoadCounts:
@@ -138,6 +148,7 @@ def list_loads(
                 counts.size_bytes_listed,
                 next_try_s(entry.table),
                 entry.cause,
+                counts.began_s if counts.files_listed else None,
             )
         )
     return tuple(rows)

@@ -20,7 +20,7 @@ from daemon.process.heartbeat import Pulse, wait
 from daemon.process.loop import Job
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
-from daemon.replica.verification.status import LISTED_MAX, DifferingTable, SamplerStatus
+from daemon.replica.verification.status import LISTED_MAX, SHOWN_MAX, DifferingTable, SamplerStatus
 from handlers.replication.verification.findings import Outcome
 
 
@@ -39,12 +39,10 @@ log = structlog.get_logger(__name__)
 _HOUR_S: Final = 3600.0
 
 
-def build_sampler(
-    runtime: Runtime, policy: str, shared: SharedResources
-) -> tuple[Job, Callable[[], SamplerStatus]]:
-    """Return the loop of a policy's sampler, and its status. Opens nothing yet."""
+def build_sampler(runtime: Runtime, policy: str, shared: SharedResources) -> tuple[Job, Ledger]:
+    """Return the loop of a policy's sampler, and its outcomes. Opens nothing yet."""
     sampler = Sampler(runtime, policy, shared)
-    return Job(f"verification:{policy}", sampler.run), sampler.status
+    return Job(f"verification:{policy}", sampler.run), sampler.ledger
 
 
 class Schedule:
@@ -116,6 +114,7 @@ class Ledger:
                 int(now_s),
                 result.difference_count,
                 str(result.differences[0]),
+                tuple(map(str, result.differences[:SHOWN_MAX])),
             )
         else:
             self.differing.pop(result.table, None)
@@ -141,11 +140,7 @@ class Sampler:
         self._schedule = Schedule(
             sampling.interval_s, sampling.tables_per_hour_share, random.SystemRandom().shuffle
         )
-        self._ledger = Ledger(policy, self._settings.database)
-
-    def status(self) -> SamplerStatus:
-        """Return what was verified so far."""
-        return self._ledger.status()
+        self.ledger = Ledger(policy, self._settings.database)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Verify one table after the other until a stop is requested;
@@ -178,15 +173,15 @@ class Sampler:
 
     def _verify_next(self, verifier: Verifier) -> list[str]:
         """Verify the next table, and return all tables."""
-        names = verifier.table_names() if self._schedule.is_round_over else sorted(self._ledger.verified_s)
+        names = verifier.table_names() if self._schedule.is_round_over else sorted(self.ledger.verified_s)
         if self._schedule.is_round_over:
-            self._ledger.see(names)
+            self.ledger.see(names)
             self._schedule.start_round(names)
         name = self._schedule.take()
         if name is not None:
             result = verifier.verify_table(name)
             self._report(result)
-            self._ledger.add(result)
+            self.ledger.add(result)
         return names
 
     def _report(self, result: TableResult) -> None:

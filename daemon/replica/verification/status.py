@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 
+SHOWN_MAX: Final = 20
+"""Differences of a table that are listed."""
 LISTED_MAX: Final = 100
 """Differing tables of a policy that are named; more are only counted."""
 _COUNTERS: Final = (
@@ -58,6 +60,8 @@ class DifferingTable:
     differences: int
     first: str
     """The first difference, as text."""
+    shown: tuple[str, ...] = ()
+    """The first ``SHOWN_MAX`` differences."""
 
 
 @dataclass(frozen=True, slots=True)

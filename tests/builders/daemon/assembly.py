@@ -12,7 +12,7 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
-from daemon.replica.pages import policy_pages
+from daemon.replica.pages import PolicySite, policy_pages
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
@@ -80,6 +80,7 @@ def runtime_of(
         readers=SharedReaders(config),
         projections=ProjectionMetrics(registry, LoopMetrics(registry)),
         status=status,
+        sections=SECTIONS,
         waits=Waits(config.http.waits_max, WaitMetrics(registry)),
         relays_only=relays_only,
         start_job=start_job,
@@ -109,9 +110,15 @@ def app_of(
     stuck: Callable[[], Sequence[str]] = tuple,
     registry: CollectorRegistry | None = None,
     history: Callable[[], Sequence[HistoryPoint]] = tuple,
+    policies: PolicySite | None = None,
 ) -> Starlette:
     """Return the HTTP application with ``routes`` beside those of the status."""
     views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
     return Starlette(
-        routes=site_routes(status, SECTIONS, [*policy_pages(status), *status_routes(views), *routes], history)
+        routes=site_routes(
+            status,
+            SECTIONS,
+            [*policy_pages(policies or PolicySite(status, SECTIONS)), *status_routes(views), *routes],
+            history,
+        )
     )

@@ -87,6 +87,7 @@ def healthy_status() -> DaemonStatus:
                     size_bytes=30 * 1024**3,
                     files_listed=1_000,
                     size_bytes_listed=80 * 1024**3,
+                    began_s=NOW_S - 540,
                 ),
             ),
             "external": tuple(ExternalStatus(name, "idle", NOW_S - 300, tables=3) for name in names),
@@ -144,7 +145,12 @@ def troubled_status() -> DaemonStatus:
         healthy.projections[-1],
     )
     differing = DifferingTable(
-        "geo.regions", 1_234_000, NOW_S - 900, 3, "column pop: 12 at the source, 11 on the target"
+        "geo.regions",
+        1_234_000,
+        NOW_S - 900,
+        3,
+        "column pop: 12 at the source, 11 on the target",
+        ("column pop: 12 at the source, 11 on the target", "column area: 7 at the source, 8 on the target"),
     )
     sections = {
         **healthy.sections,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from axe_playwright_python.sync_playwright import Axe
+
+from daemon.replica.status.points import POINTS
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import told_port
 from tests.builders.daemon.running_daemon import configured
@@ -33,6 +36,13 @@ def test_an_operator_pauses_and_resumes_a_policy_in_the_browser(
         page.goto(f"{site}/login")
         page.get_by_role("link", name="Policies").click()
         page.get_by_role("link", name="shop").click()
+        source_sql.run(f"insert into {database}.orders values (1)")
+        daemon.status_when(lambda status: any("orders" in each.write_ids for each in POINTS.of(status)))
+        page.reload()
+        page.get_by_role("link", name="orders").click()
+        page.get_by_role("cell", name="WRITE", exact=True).first.wait_for()
+        assert Axe().run(page).violations_count == 0
+        page.get_by_role("link", name="shop", exact=True).click()
         page.get_by_role("button", name="Pause").click()
         page.click("#ask-yes")
         page.get_by_text("Done.").wait_for()

@@ -135,7 +135,7 @@ def test_a_policy_that_verifies_has_a_sampler_for_each_database(tmp_path: Path) 
     jobs: list[Job] = []
     replicas.add("all.sales", jobs.append)
     assert [job.name for job in jobs] == ["replication:all.sales", "verification:all.sales"]
-    assert [status().policy for status in replicas.samplers] == ["all.sales"]
+    assert list(replicas.ledgers) == ["all.sales"]
 
 
 def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_any_more(

@@ -60,7 +60,19 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
 
 
 @pytest.mark.parametrize(
-    "path", ["/api", "/docs", "/docs/runbooks", "/docs/none", "/policies", "/policies/shop"]
+    "path",
+    [
+        "/api",
+        "/docs",
+        "/docs/runbooks",
+        "/docs/none",
+        "/policies",
+        "/policies/shop",
+        "/policies/geo",
+        "/policies/shop/tables/orders",
+        "/policies/geo/tables/regions",
+        "/policies/shop/tables/clicks",
+    ],
 )
 def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
     with served(app_of(status=site_states.troubled_status)) as server:

@@ -1,0 +1,82 @@
+"""All tables of a policy that the daemon knows, for lists of any length.
+They are not part of the status, which would become too long.
+
+Other threads read it while replay changes it: each read is one step of a dictionary. The sorted names of the
+policy that was read last are kept for some seconds, because sorting 100,000 of them takes longer than the
+rest of a page.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.replica.verification.sampler import Ledger
+    from handlers.replication.tables.policy_tables import PolicyTables
+
+
+NAMES_S: Final = 10.0
+KEPT_MIN: Final = 5_000
+"""Shorter lists are sorted each time."""
+
+
+@dataclass(slots=True)
+class LastNames:
+    """The names of the policy that was read last; the value is replaced as a whole."""
+
+    value: tuple[PolicyTables, float, Sequence[str]] | None = None
+
+    def of(self, known: KnownTables) -> Sequence[str]:
+        """Return the names of a policy, at most ``NAMES_S`` old."""
+        value, now_s = self.value, time.monotonic()
+        if value is None or value[0] is not known.tables or now_s - value[1] > NAMES_S:
+            value = (known.tables, now_s, known.sort_names())
+            self.value = value if len(value[2]) >= KEPT_MIN else None
+        return value[2]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """The tables of one policy, by their names at the source without the database."""
+
+    tables: PolicyTables
+    ledger: Ledger | None
+    """The outcomes of verification; None if tables are not verified in turn."""
+    last_names: LastNames
+
+    def names(self) -> Sequence[str]:
+        """Return the tables with write ids, and those that verification has listed, sorted."""
+        return self.last_names.of(self)
+
+    def sort_names(self) -> Sequence[str]:
+        """Return the names of this moment."""
+        start = len(self.tables.db) + 1
+        names = [table[start:] for table in self.tables.write_ids.tables()]
+        return names if self.ledger is None else sorted({*names, *self.ledger.verified_s})
+
+    def __contains__(self, table: str) -> bool:
+        """Whether a table is one of them."""
+        return self.write_id(table) is not None or self.verified_s(table) is not None
+
+    def write_id(self, table: str) -> int | None:
+        """Return the highest write id that is known; None if none is."""
+        return self.tables.write_ids.high_water_mark(f"{self.tables.db}.{table}") or None
+
+    def open_writes(self, table: str) -> tuple[int, ...]:
+        """Return the write ids that are not committed yet."""
+        held = self.tables.write_ids.held_write_ids(f"{self.tables.db}.{table}")
+        return tuple(sorted(write_id for write_id, _ in held))
+
+    def verified_s(self, table: str) -> float | None:
+        """Return when verification last compared the table, or first saw it (Unix time)."""
+        return None if self.ledger is None else self.ledger.verified_s.get(table)
+
+    def excluded(self) -> dict[str, str]:
+        """Return the tables that are not replicated, and those that left the policy, with their states."""
+        unreplicated = {entry.table: "not replicated" for entry in self.tables.unreplicated.entries()}
+        return unreplicated | {entry.table: "left" for entry in self.tables.left.entries()}
