@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.config.document import Problem
 from daemon.config.fields import as_list
 from daemon.config.kafka_client import KERBEROS_HINT, has_kerberos, needs_kerberos
+from daemon.config.quantities import read_quantity, unit_of
 from daemon.config.settings.process import is_loopback
 from handlers.metastore.addresses import DEFAULT_PORT
 
@@ -69,6 +70,7 @@ def number(document: Document, key: Key) -> float | None:
     """Return the given number; None if it is missing or not a number (its own field reports that)."""
     section = document.values.get(key[0])
     value = section.get(key[1]) if isinstance(section, dict) else None
+    value = read_quantity(unit_of(key[1]), value)
     try:
         return float(value) if isinstance(value, str | int | float) else None
     except ValueError:

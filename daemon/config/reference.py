@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import PydanticUndefined
 
+from daemon.config.quantities import quantity_text
 from daemon.config.section import section_of
 
 
@@ -33,6 +34,10 @@ as YAML (`[a, b]`).
 Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem
 at once with file and line; with `--live` it also checks the metastores and the broker. `tideline config show`
 prints the settings in effect. A file with which the daemon would run nothing is an error.
+
+Sizes and durations are numbers in the unit of the setting, or texts: `512MiB`, `10GB`, `7d`, `1h30m`,
+`500ms`. The units of sizes are B, KiB, MiB, GiB and TiB, or powers of 1000: KB, MB, GB and TB. Those of times
+are d, h, m, s and ms. `tideline config show` prints them in the same form; its JSON has the numbers.
 
 Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at
 start. A secret in the file is an error, even within another text: a password in an address, a signature in a
@@ -146,7 +151,7 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[Bas
 
 def _section(path: str, model: type[BaseModel]) -> str:
     rows = [
-        f"| `{name}` | {_default(field)} | {_text(name, field)} |"
+        f"| `{name}` | {_default(name, field)} | {_text(name, field)} |"
         for name, field in model.model_fields.items()
         if section_of(field.annotation, field.metadata)[0] is None
     ]
@@ -155,14 +160,16 @@ def _section(path: str, model: type[BaseModel]) -> str:
     return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head
 
 
-def _default(field: FieldInfo) -> str:
+def _default(name: str, field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "*required*"
     if field.default is None:
         return "-"
     if isinstance(field.default, bool):
         return f"`{str(field.default).lower()}`"
-    return f"`{field.default}`" if not isinstance(field.default, list) else f"`[{', '.join(field.default)}]`"
+    if isinstance(field.default, list):
+        return f"`[{', '.join(field.default)}]`"
+    return f"`{quantity_text(name, field.default)}`"
 
 
 def _text(name: str, field: FieldInfo) -> str:

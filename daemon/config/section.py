@@ -26,9 +26,10 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, create_model, field_validator
 from pydantic_core import PydanticCustomError, core_schema
 
+from daemon.config.quantities import pattern_of, read_quantity, unit_of
 from state.bounds import bounds_of, read_descriptions
 from state.errors import ConfigError
 
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
     import dataclasses
     from collections.abc import Callable, Iterable
 
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
     from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
 
 
 T = TypeVar("T")
+_ANNOTATIONS = frozenset({"title", "description", "default"})
+"""Parts of a setting's JSON schema that hold for all forms in which it may be written."""
 
 
 class Section(BaseModel):
@@ -51,6 +55,22 @@ class Section(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of settings, with the present ones. A former name is still read, and reported as a
     warning."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_quantity(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read sizes and durations, such as ``512MiB`` and ``1h30m``, in the unit of the setting's name."""
+        return read_quantity(unit_of(info.field_name or ""), value)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        for name, field in handler.resolve_ref_schema(schema).get("properties", {}).items():
+            if (unit := unit_of(name)) is not None:
+                text = {"type": "string", "pattern": pattern_of(unit)}
+                rule = {key: field.pop(key) for key in tuple(field) if key not in _ANNOTATIONS}
+                field["anyOf"] = [*rule.pop("anyOf", [rule]), text]
+        return schema
 
 
 def refused(message: str) -> PydanticCustomError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from daemon.config.quantities import quantity_text
 from daemon.process.redaction import MASK, mask_forms, names_secret
 
 
@@ -24,21 +25,31 @@ _HARMLESS: Final = re.compile(
 )
 
 
-def show_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a configuration, dumped as JSON values, without what may be a secret."""
-    return {name: _show(inner, passed_on=name in PASSED_ON) for name, inner in values.items()}
+def show_settings(values: dict[str, Any], *, quantities: bool = False) -> dict[str, Any]:
+    """Return the settings of a configuration, dumped as JSON values, without what may be a secret.
+
+    With ``quantities``, for readers, numbers of bytes and times are written as sizes and durations.
+    """
+    return {
+        name: _show(inner, passed_on=name in PASSED_ON, quantities=quantities)
+        for name, inner in values.items()
+    }
 
 
-def _show(value: Any, *, passed_on: bool) -> Any:
+def _show(value: Any, *, passed_on: bool, quantities: bool) -> Any:
     if isinstance(value, dict):
         return {
             name: _show_option(str(name), inner)
             if passed_on and not isinstance(inner, dict)
-            else _show(inner, passed_on=passed_on or name in PASSED_ON)
+            else _show(
+                quantity_text(str(name), inner) if quantities else inner,
+                passed_on=passed_on or name in PASSED_ON,
+                quantities=quantities,
+            )
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_show(each, passed_on=passed_on) for each in value]
+        return [_show(each, passed_on=passed_on, quantities=quantities) for each in value]
     return mask_forms(value) if isinstance(value, str) else value
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from daemon.config.quantities import Quantity, unit_of
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 from state.bounds import bounds_of, read_descriptions
 
@@ -21,12 +22,13 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the option for a limit of the endpoint: default, bounds and help are those of the setting."""
     default: float = getattr(EndpointSettings(metastores=()), name)
     bounds: Any = bounds_of(EndpointSettings)[name]
-    kind = click.IntRange if isinstance(default, int) and not name.endswith("_s") else click.FloatRange
+    unit = unit_of(name)
+    kind = click.IntRange(bounds.ge, bounds.le) if unit is None else Quantity(unit, bounds.ge, bounds.le)
     return click.option(
         f"--{name.replace('_', '-')}",
         default=default,
         show_default=True,
-        type=kind(bounds.ge, bounds.le),
+        type=kind,
         help=read_descriptions(EndpointSettings)[name],
     )
 

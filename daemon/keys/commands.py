@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from daemon.config.quantities import Quantity
 from daemon.keylog.settings import KEYLOG
 from daemon.terminal.application import (
     CommandGroup,
@@ -104,7 +105,9 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 @click.argument("sources", nargs=-1)
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read queries from standard input instead.")
 @click.option("--user", default="", help="User of the queries on standard input.")
-@click.option("--every", "every_s", type=click.FloatRange(1), help="Repeat after this many seconds.")
+@click.option(
+    "--every", "every_s", type=Quantity("s", 1), help="Repeat after this time, in seconds or as 10m."
+)
 @click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
 @config_option
 @json_option

@@ -164,7 +164,8 @@ def show(config_path: Path | None, as_json: bool) -> None:
     """
     from daemon.config.shown import show_settings
 
-    values = show_settings(load_config(config_path).model_dump(mode="json"))
+    settings = load_config(config_path).model_dump(mode="json")
+    values = show_settings(settings, quantities=not as_json)
     if as_json:
         echo_json(values)
     else:

@@ -26,7 +26,7 @@ def configuration_page(config: Config, file: Path | None) -> PageRoute:
             hint = "Sign in with a token that has the role 'operate'."
             raise Forbidden("the configuration is shown to operators only", hint=hint)
         # Made at each request: it is rare, and a text for each daemon would stay in memory.
-        settings = show_settings(config.model_dump(mode="json"))
+        settings = show_settings(config.model_dump(mode="json"), quantities=True)
         return {
             "file": file,
             "sections": [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from daemon.config.quantities import Quantity
 from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     application,
@@ -43,10 +44,10 @@ LAG_MAX_S: Final = 300.0
 @click.option(
     "--lag-max",
     "lag_max_s",
-    type=click.FloatRange(0),
+    type=Quantity("s"),
     default=LAG_MAX_S,
     show_default=True,
-    help="Lag in seconds above which --check exits with 1.",
+    help="Lag above which --check exits with 1, in seconds or as 5m.",
 )
 @click.option(
     "--all",

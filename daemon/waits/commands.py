@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.config.quantities import Quantity
 from daemon.status.address import daemon_option
 from daemon.terminal.application import config_option, echo, json_option, load_config, print_text
 
@@ -53,10 +54,10 @@ ANSWER_S: Final = 20.0
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0),
-    default=600.0,
+    type=Quantity("s"),
+    default="10m",
     show_default=True,
-    help="Seconds to wait at most; 0 checks once.",
+    help="Time to wait at most, in seconds or as 10m; 0 checks once.",
 )
 @config_option
 @json_option
