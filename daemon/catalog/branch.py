@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from prometheus_client import CollectorRegistry
+    from starlette.routing import Route
 
     from daemon.catalog.metrics import CatalogMetrics, CatalogObserver
     from daemon.catalog.queries import Answers, Query
@@ -127,6 +128,9 @@ class CatalogBranch(Protocol):
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries that are answered."""
+
+    def pages(self, answers: Any) -> Sequence[Route]:
+        """Return the pages of the site that show ``answers``."""
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
         """Return what can be waited for in ``sources``."""

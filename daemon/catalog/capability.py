@@ -89,9 +89,9 @@ def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogP
     if not views:
         return ()
     answers = branch.answers(views, runtime.newest_event_id)
-    return query_routes(
-        branch.queries(), answers, reads_store=branch.reads_store, tag=branch.name.capitalize()
-    )
+    tag = branch.name.capitalize()
+    routes = query_routes(branch.queries(), answers, reads_store=branch.reads_store, tag=tag)
+    return [*branch.pages(answers), *routes]
 
 
 def _views(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[OpenSource]:

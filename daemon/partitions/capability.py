@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prometheus_client import CollectorRegistry
+    from starlette.routing import Route
 
     from daemon.catalog.branch import BranchContext, OpenSource
     from daemon.catalog.queries import Query
@@ -54,6 +55,12 @@ class Partitions(Capability):
         from daemon.partitions.answers import PartitionAnswers
 
         return PartitionAnswers(sources, newest)
+
+    def pages(self, answers: PartitionAnswers) -> Sequence[Route]:
+        """Return the pages of the site."""
+        from daemon.partitions.pages import partition_pages
+
+        return partition_pages(answers)
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
         """Return what can be waited for in ``sources``."""

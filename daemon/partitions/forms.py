@@ -105,3 +105,6 @@ class ExplainedFilter(AboutTable):
     estimated_rows: int
     scanned_rows: int
     matched_rows: int
+    table_rows: int
+    spans: list[tuple[int, int]]
+    """How many rows of the table are before the start and the end of each range."""

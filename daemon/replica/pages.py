@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.http.transport.answering import Lane
@@ -95,7 +95,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
             each for section in site.sections for each in section.time_left(section.of(status), view.name)
         ],
         "loads": [load for load in LOADS.of(status) if load.policy == name],
-        "listed": replace(listed, rows=tables.rows(listed.rows, site.recent(view.source))),
+        "listed": listed.with_rows(tables.rows(listed.rows, site.recent(view.source))),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -34,6 +34,10 @@ class Listed:
     def pages(self) -> int:
         """The number of pages, at least 1."""
         return max(1, -(-self.total // ROWS))
+
+    def with_rows(self, rows: Sequence[Any]) -> Listed:
+        """Return the same page with other values of its rows."""
+        return replace(self, rows=rows)
 
     def query(self, page: int) -> str:
         """Return the query of another page of the list."""

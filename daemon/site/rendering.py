@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from daemon.terminal.layout import bytes_text, duration_text, number_text
+from state.value_text import count_text
 
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _environment() -> Environment:
         "percent": percent_text,
         "size": bytes_text,
         "number": number_text,
+        "count": count_text,
         "duration": duration_text,
         "moment": moment_text,
         "tone": lambda state: TONES.get(state, "idle"),

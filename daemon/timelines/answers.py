@@ -19,7 +19,7 @@ from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from daemon.catalog.queries import Answer
     from daemon.timelines.queries import TimelineQuery
@@ -37,8 +37,12 @@ class TimelinesView(SourceView):
     timelines: Timelines
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
-    def tables(self) -> Sequence[str]:
+    def tables(self) -> Collection[str]:
         """Return the tables that have timelines."""
+        return self.timelines.followed()
+
+    def listed_tables(self) -> Sequence[str]:
+        """Return the same by name."""
         return self.timelines.tables()
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
@@ -80,7 +84,7 @@ class TimelineAnswers(CatalogAnswers[TimelinesView]):
             case FindLatest():
                 return self._find_latest(query)
             case CoverRange():
-                return self._cover(query)
+                return self.find_cover(query)[0]
 
     def _show(self, query: ShowTable) -> Answer:
         source, view = self.find_table(query.name, query.source)
@@ -106,7 +110,8 @@ class TimelineAnswers(CatalogAnswers[TimelinesView]):
         }
         return {**self._about(source, view, _tables(fact)), "name": query.name, "latest": latest}
 
-    def _cover(self, query: CoverRange) -> Answer:
+    def find_cover(self, query: CoverRange) -> tuple[Answer, Cover]:
+        """Return the answer and the cover that it describes; raise as ``answer`` does."""
         source, view, fact = self._find_fact(query.name, query.source)
         column = query.column or _only_column(view.timelines, fact)
         span = TimeRange.parse(query.start, query.end)
@@ -122,7 +127,7 @@ class TimelineAnswers(CatalogAnswers[TimelinesView]):
         }
         if query.where is not None:
             answer["where"] = _conditions(view.timelines, column, cover, query)
-        return answer
+        return answer, cover
 
     def _about(self, source: str, view: TimelinesView, tables: Sequence[str]) -> Answer:
         return {

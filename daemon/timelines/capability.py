@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client import CollectorRegistry
+    from starlette.routing import Route
 
     from daemon.catalog.branch import BranchContext, OpenSource
     from daemon.catalog.queries import Query
@@ -68,6 +69,12 @@ class Timelines(Capability):
         from daemon.timelines.answers import TimelineAnswers
 
         return TimelineAnswers(sources, newest)
+
+    def pages(self, answers: TimelineAnswers) -> Sequence[Route]:
+        """Return the pages of the site."""
+        from daemon.timelines.pages import timeline_pages
+
+        return timeline_pages(answers)
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
         """Return what can be waited for in ``sources``."""

@@ -35,8 +35,8 @@ def summary_of(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def timeline_of(timeline: Timeline) -> dict[str, Any]:
-    """Return a timeline with its runs and holes."""
+def timeline_of(timeline: Timeline, runs_max: int = RUNS_MAX) -> dict[str, Any]:
+    """Return a timeline with its first runs and holes."""
     runs = timeline.runs
     text = timeline.period.format
     return {
@@ -48,8 +48,8 @@ def timeline_of(timeline: Timeline) -> dict[str, Any]:
         "partitions": runs.count(),
         "run_count": len(runs),
         "bar": draw_bar(runs, BAR_CELLS),
-        "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), RUNS_MAX)],
-        "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), RUNS_MAX)],
+        "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), runs_max)],
+        "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), runs_max)],
     }
 
 

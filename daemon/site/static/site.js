@@ -1,4 +1,4 @@
-// Two things that a page cannot do alone: switch the theme, and ask before an action.
+// What a page cannot do alone: switch the theme, ask before an action, copy a text, and choose a range in a picture.
 "use strict";
 
 const dialog = document.getElementById("ask");
@@ -51,6 +51,41 @@ async function send() {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-action]");
   if (button) ask(button);
+  const copier = event.target.closest("[data-copy]");
+  if (copier) copy(copier);
+});
+
+// The clipboard exists only on safe origins. Elsewhere the text is selected, and the reader copies it.
+async function copy(button) {
+  const element = document.getElementById(button.dataset.copy);
+  getSelection().selectAllChildren(element);
+  if (!navigator.clipboard) return;
+  await navigator.clipboard.writeText(element.textContent);
+  button.textContent = "Copied";
+}
+
+// Dragging over a picture fills in the form of the range; without a pointer, the form is typed.
+let brushed = null;
+function momentAt(figure, x) {
+  const box = figure.querySelector(".lane").getBoundingClientRect();
+  const share = Math.min(1, Math.max(0, (x - box.left) / box.width));
+  const start = Number(figure.dataset.start);
+  const seconds = Math.round(start + share * (Number(figure.dataset.end) - start));
+  return new Date(seconds * 1000).toISOString().slice(0, 19);
+}
+document.addEventListener("pointerdown", (event) => {
+  const figure = event.target.closest("[data-brush] .lane")?.closest("[data-brush]");
+  brushed = figure ? { figure, x: event.clientX } : null;
+});
+document.addEventListener("pointerup", (event) => {
+  if (!brushed || Math.abs(event.clientX - brushed.x) < 3) return;
+  const { figure, x } = brushed;
+  const form = document.getElementById(figure.dataset.brush);
+  const [from, to] = [x, event.clientX].sort((a, b) => a - b).map((each) => momentAt(figure, each));
+  Object.assign(form.elements.from, { value: from });
+  Object.assign(form.elements.to, { value: to });
+  form.elements.from.focus();
+  brushed = null;
 });
 yes.addEventListener("click", send);
 no.addEventListener("click", () => dialog.close());

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from state.partitions.filters.intervals import Interval
     from state.partitions.index.access_paths import AccessPath
     from state.partitions.index.partition_index import PartitionIndex
+    from state.partitions.index.prepared_filters import PreparedFilter
     from state.partitions.keys.column_types import PartitionColumn
 
 
@@ -44,6 +45,11 @@ class Explanation:
     """An estimate from the shape of the filter and the size of the table, for comparison."""
     scanned_rows: int
     matched_rows: int
+    table_rows: int
+    """All partitions of the table."""
+    spans: tuple[tuple[int, int], ...]
+    """The first ``RANGES_MAX`` ranges of the table's own keys: how many rows are before their start and end.
+    Ranges of postings have none."""
 
 
 def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
@@ -53,7 +59,7 @@ def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialec
     before = index.counts["rows-scanned"]
     matched = index.count(prepared)
     scanned = index.counts["rows-scanned"] - before
-    size = index.count(index.prepare(table, "", dialect))
+    size, spans = _locate(index, index.prepare(table, "", dialect), paths)
     return Explanation(
         table,
         way=", and ".join(describe_path(path, columns) for path in paths),
@@ -64,7 +70,30 @@ def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialec
         estimated_rows=round(size * estimate_selectivity(prepared.condition)),
         scanned_rows=scanned,
         matched_rows=matched,
+        table_rows=size,
+        spans=spans,
     )
+
+
+def _locate(
+    index: PartitionIndex, whole: PreparedFilter, paths: Sequence[AccessPath]
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Return the number of a table's rows, and where the ranges are among them, from one pass over keys."""
+    prefix = whole.table.prefix(None)
+    owned = (range_ for path in paths if path.column is None for range_ in path.ranges)
+    ranges = [
+        (prefix + start, b"" if end is None else prefix + end) for start, end in islice(owned, RANGES_MAX)
+    ]
+    bounds = sorted({bound for range_ in ranges for bound in range_ if bound})
+    before: dict[bytes, int] = {}
+    rows, reached = 0, 0
+    for key in index.keys(whole):
+        while reached < len(bounds) and key >= bounds[reached]:
+            before[bounds[reached]] = rows
+            reached += 1
+        rows += 1
+    spans = ((before.get(start, rows), before.get(end, rows)) for start, end in ranges)
+    return rows, tuple(sorted(spans))
 
 
 def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str:

@@ -30,7 +30,7 @@ from state.timelines.tiling import Storage
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from state.store import Reader, Transaction
     from state.timelines.ignored_values import IgnoredValues
@@ -61,6 +61,10 @@ class Timelines:
     def tables(self) -> list[str]:
         """Return the names of all followed tables, sorted."""
         return sorted(self._tables)
+
+    def followed(self) -> Collection[str]:
+        """Return the names of all followed tables in no order; it costs nothing."""
+        return self._tables.keys()
 
     def settings(self, table: str) -> TableSettings:
         """Return a table's settings; raise NotFound if it is not followed."""

@@ -14,6 +14,7 @@ from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
+from tests.builders.daemon.site_catalog import catalog_pages
 
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ PICTURES: Final[dict[str, tuple[Callable[[], DaemonStatus], str, Theme]]] = {
     "site-overview": (site_states.troubled_status, "/", "light"),
     "site-overview-dark": (site_states.healthy_status, "/", "dark"),
     "site-policies": (site_states.troubled_status, "/policies", "light"),
+    "site-timeline": (
+        site_states.healthy_status,
+        "/timelines/db.visits?from=2023-02-01&to=2023-03-01&where=or",
+        "light",
+    ),
+    "site-partitions": (
+        site_states.healthy_status,
+        "/partitions/db.visits?where=dt+%3E%3D+%272023-03-01%27+and+x+%3D+%27eu%27",
+        "dark",
+    ),
 }
 """State, path and theme of each picture."""
 
@@ -41,7 +52,9 @@ def main() -> None:
         tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), file)])
         access = Access(tokens=tokens, allows_anonymous=False)
         for name, (status, path, theme) in PICTURES.items():
-            app = Gate(app_of(status=status, history=site_states.last_day), access, lambda _: None)
+            app = Gate(
+                app_of(*catalog_pages(), status=status, history=site_states.last_day), access, lambda _: None
+            )
             with served(app) as server:
                 page = browser.new_page(
                     http_credentials={"username": "ada", "password": TOKEN},

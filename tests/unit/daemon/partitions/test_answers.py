@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import time
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,6 +16,7 @@ from daemon.catalog.queries import query_routes
 from daemon.partitions.answers import PartitionAnswers, PartitionsView, plain
 from daemon.partitions.commands import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.partitions.metrics import PartitionMeasures, PartitionMetrics
+from daemon.partitions.pages import partition_pages
 from daemon.partitions.queries import (
     QUERIES,
     CountPartitions,
@@ -36,7 +39,7 @@ from state.partitions.index import check_budget
 from state.store.memory import MemoryStore
 from tests.builders.daemon.assembly import app_of, registry_of
 from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import served
+from tests.builders.daemon.http_client import asked, served
 
 
 if TYPE_CHECKING:
@@ -313,3 +316,61 @@ def test_answers_are_measured(answers: PartitionAnswers, registry: CollectorRegi
 def test_maps_without_text_as_keys_can_be_said_in_json() -> None:
     skewed = SkewedInfo(skewedColValueLocationMaps={("a",): "/w/a"})
     assert plain(skewed) == {"skewedColValueLocationMaps": {"('a',)": "/w/a"}}
+
+
+def page(answers: PartitionAnswers, path: str) -> str:
+    with served(app_of(*partition_pages(answers))) as running:
+        return html.unescape(asked(running.port, path).text)
+
+
+def test_the_list_has_the_tables_and_those_that_are_loaded(answers: PartitionAnswers) -> None:
+    text = page(answers, "/partitions")
+    assert f'href="/partitions/{TABLE}?source=lake"' in text
+    assert "500 of 2,000" in text
+    assert "malformed-event" in text
+    assert f"{DB}.new" not in page(answers, f"/partitions?filter={TABLE}")
+
+
+def test_a_page_shows_which_keys_are_read_and_which_match(answers: PartitionAnswers) -> None:
+    text = page(answers, f"/partitions/{TABLE}?where=dt+>=+'2015-01-03'&dialect=hive4")
+    # The last two of four keys.
+    assert 'd="M500 0h500v1h-500z"' in text
+    assert "dt=2015-01-03/x=x" in text
+    assert "dt=2015-01-01/x=x" not in text
+    assert "No partition matches" in page(answers, f"/partitions/{TABLE}?where=dt='1999-01-01'")
+
+
+def test_a_wrong_filter_is_reported_beside_the_form(answers: PartitionAnswers) -> None:
+    text = page(answers, f"/partitions/{TABLE}?where=dt+>=+&source=lake")
+    assert 'class="bad-text" role="status"' in text
+    assert ">dt >= </textarea>" in text
+
+
+def test_the_spans_of_a_filter_are_where_its_keys_are(answers: PartitionAnswers) -> None:
+    def spans(text: str) -> list[tuple[int, int]]:
+        explained = answers.answer(ExplainFilter(name=TABLE, filter=text))
+        assert explained["table_rows"] == len(DAYS)
+        return [tuple(span) for span in explained["spans"]]
+
+    assert spans("") == [(0, 4)]
+    assert spans("dt = '2015-01-02'") == [(1, 2)]
+    assert spans("dt = '2015-01-01' or dt = '2015-01-04'") == [(0, 1), (3, 4)]
+    assert spans("dt < '2015-01-03'") == [(0, 2)]
+
+
+def test_a_filter_over_20_000_partitions_is_explained_within_100_ms() -> None:
+    source = MemorySource()
+    source.create("a")
+    for number in range(20_000):
+        source.add("a", f"{2000 + number // 365}-{number % 365:03}", "x")
+    view = view_of(follower_of(source))
+    answers = PartitionAnswers([OpenSource("lake", lambda: view)], {"lake": 1}.get)
+    with served(app_of(*partition_pages(answers))) as running:
+        took_s = []
+        for _ in range(5):
+            began_s = time.perf_counter()
+            text = asked(running.port, f"/partitions/{TABLE}?where=dt+>=+'2050'").text
+            took_s.append(time.perf_counter() - began_s)
+    assert "of 20,000" in text
+    # The fastest of several: other work of the machine is not the page's.
+    assert min(took_s) < 0.1, took_s

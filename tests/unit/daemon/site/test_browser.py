@@ -16,6 +16,7 @@ from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
+from tests.builders.daemon.site_catalog import catalog_pages
 
 
 if TYPE_CHECKING:
@@ -72,16 +73,46 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
         "/policies/shop/tables/orders",
         "/policies/geo/tables/regions",
         "/policies/shop/tables/clicks",
+        "/timelines",
+        "/timelines/db.visits?from=2023-01-10&to=2023-02-10&where=between",
+        "/timelines/db.visits?from=soon&to=later",
+        "/partitions",
+        "/partitions/db.visits?where=dt+%3E%3D+%272023-02-01%27+and+x+%3D+%27eu%27",
+        "/partitions/db.visits?where=dt",
     ],
 )
 def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
-    with served(app_of(status=site_states.troubled_status)) as server:
-        page = browser.new_page(viewport={"width": 390, "height": 900})
-        page.goto(f"http://127.0.0.1:{server.port}{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-        page.close()
+    app = app_of(*catalog_pages(), status=site_states.troubled_status)
+    with served(app) as server:
+        for scheme, width in VIEWS[::2]:
+            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+            page.goto(f"http://127.0.0.1:{server.port}{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            page.close()
+
+
+def test_dragging_over_a_timeline_fills_in_the_range_and_the_condition_is_copied(browser: Browser) -> None:
+    with served(app_of(*catalog_pages())) as server:
+        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/timelines/db.visits")
+        box = page.locator("[data-brush] .lane").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 5)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5)
+        page.mouse.up()
+        values = [page.input_value(f"[name={name}]") for name in ("from", "to")]
+        assert [value[:10] for value in values] == ["2023-02-01", "2023-02-24"]
+        page.fill("[name=from]", "2023-02-01")
+        page.fill("[name=to]", "2023-03-01")
+        page.get_by_role("button", name="Cover").click()
+        page.get_by_role("button", name="Copy").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert "2023-02-01" in page.evaluate("navigator.clipboard.readText()")
+        context.close()
 
 
 def test_the_switch_changes_the_theme_and_the_choice_is_kept(browser: Browser) -> None:

@@ -1,0 +1,83 @@
+"""Pages of the partition index: the list of tables, and one table with a filter, how it is answered, and its
+first results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.catalog.pages import LIST_PARAMETERS, list_tables
+from daemon.partitions.queries import ExplainFilter, FilterPartitions
+from daemon.site.pages import Asked, PageRoute
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.catalog.queries import Answer
+    from daemon.partitions.answers import PartitionAnswers
+
+
+PATH: Final = "/partitions"
+NAMES_SHOWN: Final = 50
+RANGES_SHOWN: Final = 20
+WIDTH: Final = 1000
+"""Units of the axis of keys. A range is at least one unit wide."""
+DIALECTS: Final = ("hive4", "hive2")
+
+
+def partition_pages(answers: PartitionAnswers) -> Sequence[PageRoute]:
+    """Return the routes of the pages."""
+
+    def tables(asked: Asked) -> dict[str, Any]:
+        return {"listed": list_tables(asked, answers)}
+
+    def table(asked: Asked) -> dict[str, Any]:
+        return _table_values(asked, answers)
+
+    return (
+        PageRoute(PATH, "partitions.html", tables, entry="Partitions", parameters=LIST_PARAMETERS),
+        PageRoute(
+            f"{PATH}/{{name}}", "partition_filter.html", table, parameters=("where", "dialect", "source")
+        ),
+    )
+
+
+def _table_values(asked: Asked, answers: PartitionAnswers) -> dict[str, Any]:
+    name, source = asked.name, asked.parameters.get("source") or None
+    text, dialect = asked.parameters.get("where", ""), asked.parameters.get("dialect") or DIALECTS[0]
+    source, view = answers.find_table(name, source)
+    values: dict[str, Any] = {
+        "table": name,
+        "row": view.rows(source, [name])[0],
+        "where": text,
+        "dialect": dialect,
+        "dialects": DIALECTS,
+        "ranges_shown": RANGES_SHOWN,
+        "explained": None,
+        "found": None,
+        "problem": None,
+    }
+    try:
+        explained = answers.answer(ExplainFilter(name=name, source=source, filter=text, dialect=dialect))
+        found = answers.answer(
+            FilterPartitions(
+                name=name, source=source, filter=text, dialect=dialect, names=True, limit=NAMES_SHOWN
+            )
+        )
+    except TidelineError as problem:
+        return {**values, "problem": problem}
+    return {**values, "explained": explained, "found": found, "ranges": draw_ranges(explained)}
+
+
+def draw_ranges(explained: Answer) -> str:
+    """Return the path of the ranges that are read, on an axis of all keys of the table."""
+    rows = max(1, explained["table_rows"])
+    parts = []
+    for low, high in explained["spans"]:
+        if low < high:
+            start = min(low * WIDTH // rows, WIDTH - 1)
+            width = max(1, -(-high * WIDTH // rows) - start)
+            parts.append(f"M{start} 0h{width}v1h-{width}z")
+    return "".join(parts)
