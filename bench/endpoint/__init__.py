@@ -4,7 +4,7 @@ Derby on disk), compared with that metastore itself.
 Clients send the bytes of a call and wait for the last byte of its answer, on connections that stay open;
 decoding is the client's own work and costs the same on both sides. Before anything is measured, the answers
 are compared byte for byte, in the order of the partitions. Calls are measured alternately on both sides.
-``tideline serve`` runs as its own process, as it does for users.
+``tideline serve`` runs as a separate process, as it does for users.
 
 Waggle Dance 3.13.3, a proxy for the same protocol written in Java, is measured beside it. It forwards every
 call.

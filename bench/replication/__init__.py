@@ -2,5 +2,5 @@
 
 A Kafka broker, two Hive 4 metastores and two SQL engines run on the same machine and use its cores.
 ``TIDELINE_STACK`` names the ``endpoints.json`` of a running stack; otherwise one is started. Both ways
-replicate the same source database, into target databases of their own. Times are wall times.
+replicate the same source database, into their own target databases. Times are wall times.
 """

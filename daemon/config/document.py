@@ -69,7 +69,7 @@ class Document:
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)
     sections: dict[Key, str] = field(default_factory=dict)
-    """The place of the first key below each section, for sections that have no place of their own."""
+    """The place of the first key below each section, for sections without their own place."""
     problems: list[Problem] = field(default_factory=list)
     nodes: int = 0
 

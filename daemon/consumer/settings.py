@@ -92,7 +92,7 @@ class ReaderStatus:
     """Dead letters that are not signed, or that the source's notification log contradicts."""
 
     def add_counts(self, later: ReaderStatus, earlier: ReaderStatus) -> ReaderStatus:
-        """Return this status with what another reader counted between two of its own."""
+        """Return this status with the counts of another reader that read in between."""
         return replace(
             self,
             events=self.events + later.events - earlier.events,

@@ -3,7 +3,7 @@ their calls are forwarded until the index has loaded them again.
 
 A difference is a defect: of the index, of the answer, or a change that no event reported. Loading the table
 again removes the first and the last, and gives the table another number in the index. So the number shows
-that the operator has acted, and no command of its own is needed. If the answers still differ, the next
+that the operator has acted, and no separate command is needed. If the answers still differ, the next
 comparison finds that.
 
 The tables are stored in a file, because a restart must not forget them.

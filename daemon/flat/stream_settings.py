@@ -1,7 +1,7 @@
 """Sections of a flat table.
 
 Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``,
-read as they are. The source has a form of its own in the configuration.
+read as they are. The source has a separate form in the configuration.
 """
 
 from __future__ import annotations

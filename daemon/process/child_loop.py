@@ -35,7 +35,7 @@ class ChildLoop:
     name: ClassVar[str]
     """What log lines and errors call the child."""
     ended: ClassVar[type[TidelineError]]
-    """Raised if the child reports no error of its own."""
+    """Raised if the child itself reports no error."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 """The same stack as containers, through testcontainers:
-the launchers of this package inside images of its own.
+the launchers of this package inside its own images.
 
 For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port
 under the same number. The files are the same, because the directory of a cluster is mounted under its own

@@ -115,7 +115,7 @@ def read_written_files(
 
 def _may_contain(subdir: str, write_id: int) -> bool:
     """Whether the write can have made the ACID directory;
-    malformed names are refused where they are copied to.
+    malformed names are refused at their target.
     """
     try:
         directory = AcidDirectory.parse(subdir.partition("/")[0])

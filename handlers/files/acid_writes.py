@@ -53,7 +53,7 @@ class OwnListing:
 
     files: tuple[OwnFile, ...] = ()
     covered_by: str | None = None
-    """A directory that may have the rows of the write, so that files of its own may be gone."""
+    """A directory that may have the rows of the write, so that its own files may be gone."""
     exists: bool = True
     """Whether the directory of the table or partition exists."""
     is_streamed: bool = False

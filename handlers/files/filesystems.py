@@ -191,7 +191,7 @@ class LinkedFileSystem(Protocol):
     """A file system with symbolic links, which it does not follow below its trusted roots."""
 
     def trust(self, root: Location) -> None:
-        """Let the path of ``root`` itself contain symbolic links."""
+        """Allow symbolic links in the path of ``root`` itself."""
 
 
 class FileSystems:
@@ -232,7 +232,7 @@ class FileSystems:
             return sorted(self._trusted)
 
     def trust(self, roots: Iterable[Location]) -> None:
-        """Let the paths of ``roots`` themselves contain symbolic links: an operator has named them."""
+        """Allow symbolic links in the paths of ``roots`` themselves, which an operator has named."""
         with self._lock:
             for root in {*roots} - self._trusted:
                 self._trusted.add(root)

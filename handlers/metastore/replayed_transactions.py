@@ -51,7 +51,7 @@ SUBSTITUTES_MAX: Final = 5
 
 class ReplayedTransactionCalls(TransactionCalls):
     """Calls about replayed transactions.
-    They need Hive 4.0 and are idempotent, except where a method states otherwise.
+    They need Hive 4.0 and are idempotent, unless a method states otherwise.
     """
 
     def open_replayed(self, policy: str, source_txn: int) -> int:

@@ -195,7 +195,7 @@ class SqliteStore:
             raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
 
     def fail(self, failure: TidelineError) -> None:
-        """Let every later call raise ``failure``."""
+        """Raise ``failure`` from every later call."""
         with self._lock:
             self._failure = self._failure or failure
 

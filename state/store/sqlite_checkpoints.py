@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PAGE_BYTES: Final = 4096
 """What a changed row adds to the WAL file, beside its value: at least a page in the worst case."""
 DUE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes written at most (as if each row had a page of its own) from which on they are copied."""
+"""Bytes written at most (as if each row had a separate page) from which on they are copied."""
 RESTART_BYTES: Final = 16 * 1024 * 1024
 """Length of the WAL file's used part from which on it starts again, if no snapshot is open."""
 PAUSE_S: Final = 0.25

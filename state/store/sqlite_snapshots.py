@@ -1,4 +1,4 @@
-"""Snapshots of the state file: read connections of their own, beside the one that writes.
+"""Snapshots of the state file: separate read connections, next to the one that writes.
 
 A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer,
 and never waits for it. Read connections are opened read-only and never checkpoint. Because several

@@ -26,7 +26,7 @@ class OwnDirectories:
 
     names: tuple[str, ...] = ()
     covered_by: str | None = None
-    """A directory that may have the rows of the write, so that those of its own may be gone."""
+    """A directory that may have the rows of the write, so that its own may be gone."""
 
 
 def select_own(directories: Iterable[AcidDirectory], write_id: int) -> OwnDirectories:

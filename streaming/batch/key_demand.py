@@ -1,6 +1,6 @@
 """Which keys users request, and under which rules: the stream's access to the key log.
 
-The key log is a database of its own, and its failure must not stop the stream. While it is unavailable, the
+The key log is a separate database, and its failure must not stop the stream. While it is unavailable, the
 last answer stays in effect; before the first answer, only the configured rules apply. A snapshot that cannot
 be stored is replaced by the next batch's. Each failure is logged and stays readable in ``failure`` until the
 next success, so that progress events can report it.

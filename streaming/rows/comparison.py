@@ -100,7 +100,7 @@ def _pages(table: OneTable) -> Iterator[list[str]]:
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:
     """Yield the partitions of both sides whose rows differ;
-    a missing partition is a difference of its own.
+    a missing partition is a separate difference.
     """
     if isinstance(target, str):
         yield Difference("rows", "", f"{sum(each.count for each in source.values()):,} rows", target)

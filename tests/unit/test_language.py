@@ -83,6 +83,15 @@ AVOID: Final = {
     r"at hand": "current",
     r"(come|comes|came) again": "repeated",
     r"(hand|hands|handed|handing) out": "deliver, return",
+    # Constructions that no native writer uses.
+    (
+        r"of (its|their) own(?=\s*$|\s*[.,:;()`|\]]|\s+(and|or|to|in|on|for|with|as|but|is|are|at|that|which"
+        r"|when|if|than|were|was|take|itself|instead|either)\b)"
+    ): "its own X, a separate X",
+    r"an own": "its own, a separate",
+    r"let (a|an|the|it|them|each|every|this|that)\b[^.]{0,60} be \w+(ed|en|n)": "the verb itself",
+    r"(required|refused|fails?|allowed|possible|needed|only|except|even|counts|set) where": "if, unless",
+    r"stop(s|ped)? to (keep|follow|read|write|copy|apply|delete|replicate)": "stop keeping, stop following",
 }
 """What not to write (regular expressions, matched as whole words and in any case), and what to write
 instead."""

@@ -152,7 +152,7 @@ class MetricsConfig(Section):
         default=POLICIES_MAX,
         ge=1,
         le=10_000,
-        description="Up to so many policies have all their own series. With more, series that no alert "
+        description="Up to so many policies have all their series. With more, series that no alert "
         "needs for each policy are summed, with the label 'all'.",
     )
 

@@ -1,4 +1,4 @@
-"""Which partitions a call finds: the lookups of the index, refused where the metastore's answer may differ.
+"""Which partitions a call finds: the lookups of the index, refused if the metastore's answer may differ.
 
 Each function returns a ``CheckedSelection``, from which the names or the payloads are read. It raises
 NotAnswered if the metastore's answer may differ, and the errors of the index.

@@ -1,1 +1,1 @@
-"""Opens the index only where it has applied the source's newest event."""
+"""Opens the index only if it has applied the source's newest event."""

@@ -5,7 +5,7 @@ reads slowly gets its answer, one that does not read at all is disconnected. TCP
 disappeared without closing their connection.
 
 Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets
-stay in blocking mode, single operations are made without waiting, and a time limit is set only where one has
+stay in blocking mode, single operations are made without waiting, and a time limit is set only if one has
 to. TLS has no such operations and sets the limit each time.
 
 Certificates and keys are files in PEM format, because that is how they are rotated. They are read once, at

@@ -90,8 +90,8 @@ def done_lines(done: dict[str, Any]) -> Iterator[str]:
         yield f"{each['table']}: not in the database: {each['reason']}"
     if done["unmarked"] is None:
         yield (
-            "the source could not be reached: run the command again when it is back, so that it stops to "
-            "keep deleted files for the policy"
+            "the source could not be reached: run the command again when it is back. Until then it "
+            "keeps deleted files for the policy"
         )
 
 

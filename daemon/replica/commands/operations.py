@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 def release(policy: str, table: str, config_path: Path | None, *, load: bool, as_json: bool) -> None:
-    """Let the quarantined TABLE of POLICY be followed again.
+    """Follow the quarantined TABLE of POLICY again.
 
     The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is
     loaded from the source. The policy follows all other tables meanwhile.

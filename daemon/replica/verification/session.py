@@ -1,5 +1,5 @@
 """Opens what a verification of one policy needs:
-connections of its own to both metastores, and threads that list files.
+its own connections to both metastores, and threads that list files.
 """
 
 from __future__ import annotations

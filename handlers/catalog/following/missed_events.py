@@ -29,7 +29,7 @@ class Reading:
     kind: type[Event] | None
     events: list[Event] = field(default_factory=list)
     limit: int | None = None
-    """Events that are kept, at most; None for no limit of its own."""
+    """Events that are kept, at most; None without a separate limit."""
     is_lost: bool = False
     """Whether there were more, so that none is kept."""
     is_obsolete: bool = False

@@ -47,7 +47,7 @@ _POSTPONED: Final = b"ct/p/"
 
 
 class TableStates:
-    """The tables of one source; for one thread, except where "other threads" is stated."""
+    """The tables of one source; for one thread, unless "other threads" is stated."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns the Unix time."""

@@ -158,7 +158,7 @@ class TimelineFollower:
         return loads.keys() - self._unfinished - waiting
 
     def close(self) -> None:
-        """Do nothing: it has no store of its own."""
+        """Do nothing: it has no separate store."""
 
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Open a change."""

@@ -190,7 +190,7 @@ def _row_bytes(row: _Row) -> int:
 
 
 def _cut_into_runs(sizes: Sequence[int], room: int) -> Iterator[slice]:
-    """Yield the longest runs whose sum is at most ``room``; a larger item is a run of its own."""
+    """Yield the longest runs whose sum is at most ``room``; a larger item is a separate run."""
     start, used = 0, 0
     for index, size in enumerate(sizes):
         if index > start and used + size > room:

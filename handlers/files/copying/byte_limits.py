@@ -120,5 +120,5 @@ class Throttle:
             self._wait(pause_s)
 
     def close(self) -> None:
-        """Let all waiting threads continue at once, and never wait again."""
+        """Wake all waiting threads, and let none wait again."""
         self._closed.set()

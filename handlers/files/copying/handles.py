@@ -47,7 +47,7 @@ class CopyHandle:
         return self._done
 
     def cancel(self) -> None:
-        """Let the copy end as soon as possible: it never starts, or ends at its next chunk."""
+        """End the copy as soon as possible: it never starts, or ends at its next chunk."""
         self._cancelled = True
 
     def is_set(self) -> bool:

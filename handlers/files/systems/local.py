@@ -73,7 +73,7 @@ class LocalFiles:
         self._roots = TrustedRoots()
 
     def trust(self, root: Location) -> None:
-        """Let the path of ``root`` itself contain symbolic links."""
+        """Allow symbolic links in the path of ``root`` itself."""
         self._roots.add(root.path)
 
     def stat(self, location: Location) -> FileState:

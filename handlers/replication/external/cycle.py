@@ -85,7 +85,7 @@ class CycleProgress:
 
 
 class ExternalCycle:
-    """One cycle of a policy; runs in its own thread, with clients and copy threads of its own."""
+    """One cycle of a policy; runs in its own thread, with its own clients and copy threads."""
 
     def __init__(  # noqa: PLR0913 - the collaborators of a cycle
         self,

@@ -2,7 +2,7 @@
 
 Replay's thread calls ``step`` between two batches: it takes over a finished load and starts the next one. A
 load that fails is tried again after a pause that grows, for each table on its own. The load uses metastore
-clients and copy threads of its own, so that it neither waits for replay nor delays it, and it writes nothing
+its own clients and copy threads, so that it neither waits for replay nor delays it, and it writes nothing
 into the policy's state: only replay's thread does.
 """
 

@@ -1,4 +1,4 @@
-"""Failover: the replica becomes a database of its own, which writers may use.
+"""Failover: the replica becomes a separate database, which writers may use.
 
 The steps, each of which may be repeated after a crash. The source is needed for the last one only:
 

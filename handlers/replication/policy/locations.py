@@ -51,7 +51,7 @@ PLACEHOLDER: Final = "-__PLACEHOLDER__"
 
 
 def is_of_spark(table: Table) -> bool:
-    """Whether Spark has created a table with rows, of Hive's formats or of its own."""
+    """Whether Spark has created a table with rows, of Hive's formats or of Spark's."""
     parameters = table.parameters or {}
     return table.tableType in {"EXTERNAL_TABLE", "MANAGED_TABLE"} and (
         CREATED_BY_SPARK in parameters or PROVIDER in parameters

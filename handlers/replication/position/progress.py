@@ -213,7 +213,7 @@ class TargetProgress:
         return not self._context.target_position.has(self._context.tables.to_parameters())
 
     def _is_old(self) -> bool:
-        """Whether it is the policy's turn to write a position that no event of its own has raised."""
+        """Whether it is the policy's turn to write a position that none of its events has raised."""
         return self._recorded.applied != self._context.target_position.written and (
             self._context.idle.positions.may_take(self._clock(), self._raised_s, interval_s=TARGET_POSITION_S)
         )

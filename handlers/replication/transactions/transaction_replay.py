@@ -287,7 +287,7 @@ class TransactionReplay:
     def _commit(
         self, event: TxnCommitted, source_txn: SourceTxn | None, writes: list[WriteEventInfo]
     ) -> None:
-        """Send the commit (step 5), let it be proven (step 6), and forget the transaction.
+        """Send the commit (step 5), prove it (step 6), and forget the transaction.
 
         A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a
         run that is killed after the commit would leave visible write ids without their files, and the next

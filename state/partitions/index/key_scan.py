@@ -3,7 +3,7 @@
 A filter is read as ranges of keys, and every key is checked where the ranges contain more than what matches.
 
 A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without
-transactions it writes postings before their row and removes them after it: a posting counts only where its
+transactions it writes postings before their row and removes them after it: a posting counts only if its
 row exists. Rows need no such check. A store that can filter on its side (``FilteringReader``) receives the
 condition.
 """

@@ -161,7 +161,7 @@ def _settle(
 ) -> TargetPartition:
     """Complete the definition of a partition by what is known once it exists.
 
-    Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it
+    Statistics that hold for the snapshot get its write id and not theirs: readers only ask whether it
     is valid, and the partitions can be altered by one call.
     """
     definition.sd.location = None if present is None else present.sd.location
