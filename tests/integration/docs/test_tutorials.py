@@ -10,7 +10,7 @@ import pytest
 
 from dev.stack.process.ports import free_port
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
-from tests.builders.components.kafka_tools import kafka_programs
+from tests.builders.components.java_programs import hdfs_program, kafka_programs
 from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
 
 
@@ -28,6 +28,9 @@ def roots(cluster: ClusterEndpoints) -> str:
 
 def addresses(stack: Endpoints) -> dict[str, str]:
     return {
+        '"hdfs://source/external", ': "",  # among those of the cluster
+        "hdfs://source/external": f"file://{stack.source.external}",
+        "hdfs://target/external": f"file://{stack.target.external}/{uuid.uuid4().hex[:8]}",
         "thrift://source-metastore:9083": stack.source.metastore,
         "thrift://target-metastore:9083": stack.target.metastore,
         "kafka:9092": stack.kafka,
@@ -47,7 +50,7 @@ def run_text(text: str, names: Sequence[str], stack: Endpoints, directory: Path)
     for name in names:
         text = text.replace(name, f"{name}_{suffix}")
     engines = {"source": stack.source.sql, "target": stack.target.sql}
-    with PageRunner(directory, engines, addresses(stack), kafka_programs()) as runner:
+    with PageRunner(directory, engines, addresses(stack), kafka_programs() | hdfs_program()) as runner:
         runner.run(text)
 
 
@@ -93,6 +96,10 @@ def test_a_daemon_works_with_the_least_rights_at_a_broker(stack: Endpoints, tmp_
         run_text(page, ("shop", "tideline.lake"), secured, tmp_path)
     finally:
         broker.stop()
+
+
+def test_files_of_an_external_table_follow_without_events(stack: Endpoints, tmp_path: Path) -> None:
+    run_replicated("guides/external-tables.md", ("shop", "tideline.lake"), stack, tmp_path)
 
 
 def test_an_old_client_works_through_an_endpoint(stack: Endpoints, tmp_path: Path) -> None:
