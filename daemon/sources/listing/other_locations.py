@@ -1,7 +1,7 @@
 """The partitions of a table whose directory is not the one that their name gives, for scans.
 
 A scan looks at the directories below the one of the table, by their names. A partition that was added with a
-location of its own, or that was renamed and has kept its directory, is not found in this way. Only the
+separate location, or that was renamed and has kept its directory, is not found in this way. Only the
 metastore knows it, and returning all partitions of a table is slow. The answer is therefore kept until an
 event may have changed it: a partition that was added, or altered with another location, or a change of the
 table.
