@@ -89,7 +89,7 @@ crash: stack ## Run crash tests: processes are killed at every persistence point
 	$(PYTEST) tests/crash
 
 .PHONY: hive-3-histories
-hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions, and kill every process (SEEDS=1,2,3 ROUNDS=100 KILLS=12; needs PostgreSQL)
+hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions, and kill every process (SEEDS=1,2,3 ROUNDS=100 KILLS=12 TIDELINE_HIVE_3_ON=hdfs; needs PostgreSQL)
 	TIDELINE_HIVE_3_SEEDS=$(or $(SEEDS),1,2,3) TIDELINE_HIVE_3_ROUNDS=$(or $(ROUNDS),100) TIDELINE_HIVE_3_KILLS=$(or $(KILLS),12) $(PYTEST) tests/integration/replication/test_hive_3_histories.py tests/crash/test_hive_3_histories.py
 
 HIVE_3_TESTS := $(addprefix tests/integration/replication/test_hive_3_,workload.py histories.py)
