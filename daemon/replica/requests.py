@@ -8,21 +8,41 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
-from daemon.replica.policies import STATE_KIND
+from daemon.replica.policies import STATE_KIND, require_policy
 from daemon.replica.served_requests import PolicyRequests
 from daemon.state_directory.directory import state_path
-from daemon.status.client import fetch_status, find_daemon, serve_request
+from daemon.status.client import fetch_status, find_daemon, send_action, serve_request
+from daemon.terminal.application import load_config
 from state.errors import GapDetected, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from daemon.config.model import Config
     from daemon.process.inbox import Request
+    from daemon.status.address import DaemonAddress
 
 
 TIMEOUT_S: Final = 300.0
 """How long a running daemon may take to answer: it serves requests between two batches."""
+
+
+def open_requests(
+    config_path: Path | None, daemon: DaemonAddress | None, policy: str
+) -> Callable[[Request], Request]:
+    """Return the function that has requests about a policy served: by the daemon of ``--url``, or as
+    ``ask_policy`` does. Raises ConfigError for an unknown policy.
+    """
+    if daemon is not None:
+        path = f"/api/v1/policies/{quote(policy, safe='')}"
+        return lambda request: send_action(daemon, path, request, timeout_s=TIMEOUT_S)
+    config = load_config(config_path)
+    require_policy(config, policy)
+    return lambda request: ask_policy(config, policy, request)
 
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:

@@ -7,6 +7,7 @@ imports nothing but click.
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from daemon.service.capabilities import CAPABILITIES, all_commands, all_sections, command_groups
-from daemon.terminal.application import CommandGroup, print_text
-from daemon.terminal.layout import failure_lines
+from daemon.terminal.application import CommandGroup, print_failure, print_text, say_where_it_runs
 
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class _LazyGroup(CommandGroup):
         entry = all_commands().get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(entry.module), entry.name)
-        return command
+        return say_where_it_runs(getattr(import_module(entry.module), entry.name))
 
     # ARG002: click's signature
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -104,8 +103,8 @@ def call(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug and not isinstance(error, click.ClickException | click.Abort):
             raise
-        for line in failure_lines(error):
-            print_text(line, err=True)
+        data = re.search(r"(?:^| )(?:--(json)\b|(?:-o ?|--output[ =])(json|yaml)\b)", " ".join(words))
+        print_failure(error, "text" if data is None else data[1] or data[2])
         return error.exit_code if isinstance(error, click.ClickException) else 1
     return code if isinstance(code, int) else 0
 

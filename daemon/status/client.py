@@ -95,17 +95,19 @@ def fetch_status(daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]) 
     return _parse(daemon.url, code, body, sections)
 
 
-def fetch(daemon: DaemonAddress, path: str, *, timeout_s: float = TIMEOUT_S) -> tuple[int, bytes]:
-    """Return the status code and the body of the daemon's answer to GET ``path``.
+def fetch(
+    daemon: DaemonAddress, path: str, *, body: bytes | None = None, timeout_s: float = TIMEOUT_S
+) -> tuple[int, bytes]:
+    """Return the status code and the body of the daemon's answer to GET ``path``, or to POST with a body.
 
     Raises Transient, LimitExceeded, ConfigError.
     """
     connection = None
     try:
         connection = daemon.connect(timeout_s)
-        connection.request("GET", path, headers=daemon.headers())
+        connection.request("GET" if body is None else "POST", path, body, daemon.headers())
         answer = connection.getresponse()
-        body = answer.read(ANSWER_BYTES_MAX + 1)
+        content = answer.read(ANSWER_BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as error:
         raise Transient(
             "the daemon does not answer",
@@ -116,9 +118,9 @@ def fetch(daemon: DaemonAddress, path: str, *, timeout_s: float = TIMEOUT_S) -> 
     finally:
         if connection is not None:
             connection.close()
-    if len(body) > ANSWER_BYTES_MAX:
+    if len(content) > ANSWER_BYTES_MAX:
         raise LimitExceeded("the daemon's answer is too long", url=daemon.url)
-    return answer.status, body
+    return answer.status, content
 
 
 def fetch_json(
@@ -133,7 +135,20 @@ def fetch_json(
     Raises the daemon's error, Transient, MalformedEvent.
     """
     query = urlencode({name: value for name, value in parameters.items() if value})
-    code, body = fetch(daemon, f"{path}{'?' if query else ''}{query}", timeout_s=timeout_s)
+    return _answer(daemon, *fetch(daemon, f"{path}{'?' if query else ''}{query}", timeout_s=timeout_s))
+
+
+def send_action(daemon: DaemonAddress, path: str, request: Request, *, timeout_s: float) -> dict[str, Any]:
+    """Return the daemon's answer to an action, which is ``do`` of the request, on the object with this path.
+
+    It needs a token with the role *operate*. Raises the daemon's error, Transient, MalformedEvent.
+    """
+    given = {name: value for name, value in request.items() if name != "do"}
+    body = orjson.dumps(given)
+    return _answer(daemon, *fetch(daemon, f"{path}/{request['do']}", body=body, timeout_s=timeout_s))
+
+
+def _answer(daemon: DaemonAddress, code: int, body: bytes) -> dict[str, Any]:
     answer = _parse_object(daemon.url, body)
     if code != 200:
         raise error_from_json(answer)

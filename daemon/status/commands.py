@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
@@ -14,25 +17,39 @@ from daemon.terminal.application import (
     echo_json,
     json_option,
     load_config,
+    output_form,
     print_text,
 )
 from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from daemon.status.address import DaemonAddress
+    from daemon.status.health_check import Checked
     from daemon.status.model import DaemonStatus
 
 
 LAG_MAX_S: Final = 300.0
 
 
+WATCH_S: Final = 2.0
+
+
 @click.command()
+@click.argument("policy", required=False)
 @config_option
 @json_option
 @daemon_option
+@click.option("--table", metavar="DB.TABLE", help="Show only what concerns this table.")
+@click.option(
+    "--watch",
+    "watches",
+    is_flag=True,
+    help="Repeat every two seconds; if the output is not a terminal, print one line for each change.",
+)
 @click.option("--problems", "only_problems", is_flag=True, help="Show only what is wrong.")
 @click.option(
     "--check",
@@ -58,32 +75,70 @@ LAG_MAX_S: Final = 300.0
 @click.pass_context
 def status(  # noqa: PLR0913 - click passes one argument for each option
     ctx: click.Context,
+    /,
+    policy: str | None,
     config_path: Path | None,
     *,
     as_json: bool,
     daemon: DaemonAddress | None,
-    only_problems: bool,
+    table: str | None,
+    watches: bool,
     checks: bool,
     lag_max_s: float,
-    shows_all: bool,
+    **shown: bool,
 ) -> None:
-    """Show what needs an operator, problems, positions and lags of the daemon.
+    """Show what needs an operator, problems, positions and lags of the daemon, or only those of POLICY.
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
     """
+    from daemon.status.summary import narrow
+
+    sections = application().status_sections()
+
+    def load() -> DaemonStatus:
+        return narrow(_load(config_path, daemon), sections, policy, table)
+
+    if checks and not watches:
+        _check(ctx, load, lag_max_s)
+    if watches:
+        _watch(lambda: _text(load(), **shown), lambda: _checked(load, lag_max_s).line)
+        return
+    report = load()
+    if as_json:
+        echo_json(report.to_json(), records="projections")
+    else:
+        print_text(_text(report, **shown), colours=True)
+    ctx.exit(1 if report.state == "stopped" else 0)
+
+
+def _text(report: DaemonStatus, *, only_problems: bool, shows_all: bool) -> str:
     from daemon.status.text import problems_text, status_text
 
     sections = application().status_sections()
-    if checks:
-        _check(ctx, config_path, daemon, lag_max_s)
-    report = _load(config_path, daemon)
-    if as_json:
-        echo_json(report.to_json())
-    elif only_problems:
-        print_text(problems_text(report, sections))
-    else:
-        print_text(status_text(report, sections, shows_all=shows_all))
-    ctx.exit(1 if report.state == "stopped" else 0)
+    if only_problems:
+        return problems_text(report, sections)
+    return status_text(report, sections, shows_all=shows_all or output_form() == "wide")
+
+
+def _watch(
+    text: Callable[[], str], line: Callable[[], str], pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Show ``text`` repeatedly on a terminal, and elsewhere ``line`` if it has changed, until Ctrl-C."""
+    last = ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            if sys.stdout.isatty():
+                try:
+                    shown = text()
+                except TidelineError:
+                    shown = line()
+                click.clear()
+                print_text(shown, colours=True)
+            elif (shown := line()) != last:
+                last = shown
+                print_text(f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {shown}")
+                sys.stdout.flush()
+            pause(WATCH_S)
 
 
 def _load(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonStatus:
@@ -95,17 +150,19 @@ def _load(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonStatu
     return load_status(load_config(config_path).state.dir, sections)
 
 
-def _check(
-    ctx: click.Context, config_path: Path | None, daemon: DaemonAddress | None, lag_max_s: float
-) -> NoReturn:
+def _check(ctx: click.Context, load: Callable[[], DaemonStatus], lag_max_s: float) -> NoReturn:
+    checked = _checked(load, lag_max_s)
+    print_text(checked.line)
+    ctx.exit(checked.exit_code)
+
+
+def _checked(load: Callable[[], DaemonStatus], lag_max_s: float) -> Checked:
     from daemon.status.health_check import check_status, unknown_status
 
     try:
-        checked = check_status(_load(config_path, daemon), application().status_sections(), lag_max_s)
+        return check_status(load(), application().status_sections(), lag_max_s)
     except TidelineError as error:
-        checked = unknown_status(error)
-    print_text(checked.line)
-    ctx.exit(checked.exit_code)
+        return unknown_status(error)
 
 
 @click.command()

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.terminal.layout import number_text
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
@@ -47,6 +48,55 @@ def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> t
         needs_operator=status.needs_operator[:DEVIATING_MAX],
     )
     return part, _describe(status, len(deviating), len(shown))
+
+
+def narrow(
+    status: DaemonStatus, sections: Sequence[StatusSection[Any]], policy: str | None, table: str | None
+) -> DaemonStatus:
+    """Return what concerns a policy or another projection, and a table, if they are given.
+
+    Raises NotFound for an unknown policy, and for one of a table that nothing is known about.
+    """
+    name = None if policy is None else policy.lower()
+    views = [view for view in status.projections if name in {None, view.name, view.name.partition(":")[2]}]
+    if name is not None and not views:
+        names = ", ".join(view.name.partition(":")[2] for view in status.projections[:DEVIATING_MAX])
+        raise NotFound("the daemon does not follow the policy", policy=name, hint=f"It follows: {names}.")
+    if table is not None:
+        views = [_of_table(view, table.lower()) for view in views]
+    shown = {view.name for view in views}
+    hidden = {view.name for view in status.projections} - shown
+    if not hidden and table is None:
+        return status
+    sources = {view.source for view in views}
+    return replace(
+        status,
+        projections=tuple(views),
+        sources=tuple(each for each in status.sources if each.name in sources),
+        stuck=tuple(each for each in status.stuck if each in shown),
+        sections={
+            section.key: section.without(section.of(status), hidden)
+            for section in sections
+            if section.key in status.sections and table is None
+        },
+        needs_operator=tuple(each for each in status.needs_operator if _concerns(each.object, shown, table)),
+    )
+
+
+def _of_table(view: ProjectionView, table: str) -> ProjectionView:
+    return replace(
+        view,
+        quarantined=tuple(each for each in view.quarantined if each == table),
+        failures=tuple(each for each in view.failures if each.table == table),
+        loading=tuple(each for each in view.loading if each.split(",")[0].split()[0] == table),
+        failing=tuple(each for each in view.failing if each.table == table),
+    )
+
+
+def _concerns(name: str, projections: Container[str], table: str | None) -> bool:
+    """Whether a state belongs to one of these projections, and to the table if it is that of one table."""
+    projection, _, of_table = name.partition(" ")
+    return projection in projections and (table is None or of_table in {"", table.lower()})
 
 
 def _deviates(view: ProjectionView) -> bool:

@@ -7,7 +7,7 @@ protocol ``Application`` and passes itself to commands in click's context.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import click
 
@@ -68,8 +68,24 @@ def version_text() -> str:
         return "0+source"
 
 
+LOCAL: Final = "Runs beside the state directory of the daemon, with its configuration, and has no --url."
+"""Said by the help of every command that reads the configuration and cannot ask a daemon elsewhere."""
+
+
+def say_where_it_runs(command: click.Command | None) -> click.Command | None:
+    """Complete the help of a command that works only on the machine of the daemon."""
+    names = [] if command is None else [option.name for option in command.params]
+    if command is not None and "config_path" in names and "daemon" not in names and "url" not in names:
+        command.epilog = LOCAL
+    return command
+
+
 class CommandGroup(click.Group):
     """A group whose help shows the first sentence of each command completely; click cuts it."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; its help says where it runs."""
+        return say_where_it_runs(super().get_command(ctx, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names and the first sentences of the commands."""
@@ -96,34 +112,98 @@ def config_option(command: Command) -> Command:
     )(command)
 
 
+FORMS: Final = ("text", "wide", "json", "yaml", "name")
+_FORM: Final = "tideline.output"
+
+
+def output_form() -> str:
+    """Return the form in which the current command prints."""
+    context = click.get_current_context(silent=True)
+    return "text" if context is None else str(context.meta.get(_FORM, "text"))
+
+
 def json_option(command: Command) -> Command:
-    """Add ``--json``, passed as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    """Add ``-o FORM`` and ``--json``, passed as ``as_json``: whether data is printed instead of text."""
+
+    def choose(ctx: click.Context, _option: click.Parameter, form: str | None) -> None:
+        if form is not None:
+            ctx.meta[_FORM] = form
+
+    def choose_data(ctx: click.Context, _option: click.Parameter, given: bool) -> bool:
+        if given:
+            ctx.meta[_FORM] = "json"
+        return ctx.meta.get(_FORM, "text") not in {"text", "wide"}
+
+    form = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        is_eager=True,
+        expose_value=False,
+        callback=choose,
+        help="Form of the output; 'name' prints only names, and 'wide' leaves nothing out.",
+    )
+    return form(
+        click.option("--json", "as_json", is_flag=True, callback=choose_data, help="The same as -o json.")(
+            command
+        )
+    )
 
 
 def echo(answer: Answer, as_json: bool, text: Callable[[Answer], str]) -> None:
-    """Print ``answer`` as JSON, or as the text that ``text`` returns."""
+    """Print ``answer`` as data, or as the text that ``text`` returns."""
     if as_json:
         echo_json(answer)
     else:
         print_text(text(answer))
 
 
-def print_text(text: str, *, err: bool = False, nl: bool = True) -> None:
+def print_text(text: str, *, err: bool = False, nl: bool = True, colours: bool = False) -> None:
     """Print text of one or several lines, as ``click.echo`` does, with its control characters escaped.
 
-    Commands print only with this module, because nearly every text contains names of others.
+    Commands print only with this module, because nearly every text contains names of others. With
+    ``colours``, states have theirs on a terminal.
     """
-    from daemon.terminal.layout import escape_controls
+    from daemon.terminal.layout import escape_controls, paint
 
-    click.echo(escape_controls(text), err=err, nl=nl)  # noqa: TID251 - the text is escaped
+    escaped = escape_controls(text)
+    click.echo(paint(escaped) if colours else escaped, err=err, nl=nl)  # noqa: TID251 - the text is escaped
 
 
-def echo_json(value: object) -> None:
-    """Print ``value`` as indented JSON."""
+def echo_json(value: object, *, records: str | None = None) -> None:
+    """Print ``value`` as indented JSON, or as ``-o`` says: as YAML, or only the names of its records.
+
+    ``records`` is the member with the records; by default, the first list of objects.
+    """
+    _echo_data(value, output_form(), records)
+
+
+def print_failure(error: Exception, form: str) -> None:
+    """Print an error to standard error, as text or in the form of the command's output."""
+    from daemon.terminal.layout import describe_failure, failure_lines
+
+    if form in {"json", "yaml"}:
+        failure = describe_failure(error)
+        said = {"code": failure.code, "message": failure.message, "hint": failure.hint}
+        _echo_data({"error": said | {"context": failure.context}}, form, err=True)
+    else:
+        print_text("\n".join(failure_lines(error)), err=True)
+
+
+def _echo_data(value: object, form: str, records: str | None = None, *, err: bool = False) -> None:
     import orjson
 
-    from daemon.terminal.layout import escape_json_controls
+    from daemon.terminal.layout import escape_json_controls, record_names
+    from state.value_text import value_text
 
-    written = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    click.echo(escape_json_controls(written.decode()))  # noqa: TID251 - the text is escaped
+    written = orjson.dumps(value, default=value_text, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    if form == "name":
+        for name in record_names(orjson.loads(written), records):
+            print_text(name, err=err)
+    elif form == "yaml":
+        import yaml
+
+        text = yaml.safe_dump(orjson.loads(written), sort_keys=False, allow_unicode=True)
+        print_text(text, err=err, nl=False)
+    else:
+        click.echo(escape_json_controls(written.decode()), err=err)  # noqa: TID251 - the text is escaped

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -132,7 +133,10 @@ def describe_failure(error: Exception) -> TidelineError:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         command = "tideline" if context is None else context.command_path
-        return _Failure("usage", error.format_message(), f"Run '{command} --help' to see the usage.")
+        hint = f"Run '{command} --help' to see the usage."
+        if isinstance(error, click.NoSuchOption) and error.option_name in {"--url", "--token-file"}:
+            hint = f"'{command}' runs beside the state directory of the daemon, with its configuration."
+        return _Failure("usage", error.format_message(), hint)
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         return _Failure(
             "operating-system",
@@ -164,6 +168,51 @@ def _escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+_RECORD_NAMES: Final = ("name", "table", "key", "policy", "number", "path")
+_STATES: Final = (
+    (r"^(?:NEEDS AN OPERATOR|PROBLEMS)\b.*$", "31;1"),
+    (r"^[A-Z][A-Z]+(?:  +[A-Z][A-Z ]*)+$", "1"),
+    (r"(?<![\w.])(?:failed|quarantined|stopped|CRITICAL)(?![\w.])", "31"),
+    (r"(?<![\w.])(?:backing-off|paused|starting|WARNING)(?![\w.])", "33"),
+    (r"(?<![\w.])(?:following|running|OK)(?![\w.])", "32"),
+)
+"""Patterns of headings and states with their colours, as numbers of ANSI."""
+
+
+def record_names(value: Any, member: str | None = None) -> list[str]:
+    """Return the names of the records in an answer: those of a member, or of its first list of objects."""
+    if isinstance(value, dict):
+        lists = [each for each in value.values() if isinstance(each, list)]
+        objects = (each for each in lists if each and isinstance(each[0], dict))
+        value = value[member] if member else next(objects, next(iter(lists), [value]))
+    return [_record_name(each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _record_name(record: Any) -> str:
+    if not isinstance(record, dict):
+        return value_text(record)
+    named = (record[name] for name in _RECORD_NAMES if record.get(name) is not None)
+    return value_text(next(named, next(iter(record.values()), None)))
+
+
+def paint(text: str) -> str:
+    """Return the text with colours of headings and states, if standard output is a terminal.
+
+    ``NO_COLOR`` switches them off (no-color.org).
+    """
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return "\n".join(map(_paint_line, text.split("\n")))
+
+
+def _paint_line(line: str) -> str:
+    for pattern, colour in _STATES:
+        line, count = re.subn(pattern, f"\x1b[{colour}m\\g<0>\x1b[0m", line)
+        if count and pattern.startswith("^"):
+            break
+    return line
 
 
 class StatusLine:

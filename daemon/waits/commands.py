@@ -13,7 +13,15 @@ import click
 
 from daemon.config.quantities import Quantity
 from daemon.status.address import daemon_option
-from daemon.terminal.application import config_option, echo, json_option, load_config, print_text
+from daemon.terminal.application import (
+    config_option,
+    echo,
+    json_option,
+    load_config,
+    output_form,
+    print_failure,
+    print_text,
+)
 
 
 if TYPE_CHECKING:
@@ -79,7 +87,6 @@ def wait(
     Give one of --replica, --partition and --range. The exit code is 0 if the condition is true, 3 if it was
     not true in time, 4 if the daemon or its source is unavailable, and 5 if a name is unknown.
     """
-    from daemon.terminal.layout import failure_lines
     from state.errors import NotFound, NotYet, Transient
 
     chosen = [name for name in ("replica", "partition") if given[name]] + (["range"] if span else [])
@@ -91,8 +98,7 @@ def wait(
     try:
         answer = _wait(_find(config_path, daemon), parameters, timeout_s)
     except (NotYet, Transient, NotFound) as error:
-        for line in failure_lines(error):
-            print_text(line, err=True)
+        print_failure(error, output_form())
         ctx.exit(_exit_code(error))
     if answer["left_out"] and not as_json:
         print_text(f"not up to date: {', '.join(answer['left_out'])}", err=True)

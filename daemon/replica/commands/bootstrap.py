@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from prometheus_client import CollectorRegistry
@@ -25,6 +25,7 @@ from daemon.replica.requests import cross_gap
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import state_lock
+from daemon.status.address import daemon_option
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.files.copying.copies import Copier
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_plan import PlannedTable
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Replace the tables without asking.")
 @config_option
 @json_option
+@daemon_option
 def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     policy: str,
     config_path: Path | None,
@@ -69,6 +72,7 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     reuse_files: bool,
     yes: bool,
     as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
     """Create the replica of POLICY, once, before the daemon follows it,
     and load the tables that the source has.
@@ -78,12 +82,19 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     policies with 'bootstrap: auto' itself.
 
     With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its
-    tables are loaded again.
+    tables are loaded again. Only this works through --url. Everything else runs beside the state directory.
 
     With --reuse-files, the target database may have tables, as the old source has after a failover. They are
     replaced by those of the source, and rows that only the target has are lost. Files that are equal on both
     sides are kept.
     """
+    if daemon is not None and gap:
+        from daemon.replica.requests import open_requests
+
+        _show_crossed(policy, open_requests(config_path, daemon, policy)({"do": "cross-gap"}), as_json)
+        return
+    if daemon is not None:
+        raise click.UsageError("without --gap, 'bootstrap' runs beside the state directory, without --url")
     config = load_config(config_path)
     if reuse_files and (gap or dry_run):
         raise click.UsageError("--reuse-files excludes --gap and --dry-run")
@@ -105,7 +116,10 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
     require_policy(config, policy)
-    answer = cross_gap(config, policy)
+    _show_crossed(policy, cross_gap(config, policy), as_json)
+
+
+def _show_crossed(policy: str, answer: dict[str, Any], as_json: bool) -> None:
     echo(
         answer,
         as_json,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from daemon.status.address import daemon_option
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from state.value_text import count_text
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
     from handlers.replication.operations.activity import Retirement
 
 
@@ -31,8 +33,16 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Promote even if tables are incomplete.")
 @config_option
 @json_option
+@daemon_option
 def promote(  # noqa: PLR0913 - click passes one argument for each option
-    policy: str, config_path: Path | None, *, dry_run: bool, yes: bool, force: bool, as_json: bool
+    policy: str,
+    config_path: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    force: bool,
+    as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
     """End the replication of POLICY and let writers use its target database.
 
@@ -40,15 +50,13 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     mark the database as a replica are removed. The command shows the point and asks. It works through a
     running daemon, and without one if the source is lost.
     """
-    from daemon.replica.policies import require_policy
-    from daemon.replica.requests import ask_policy
+    from daemon.replica.requests import open_requests
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
-    config = load_config(config_path)
-    require_policy(config, policy)
+    ask = open_requests(config_path, daemon, policy)
     if dry_run or not yes:
-        planned = ask_policy(config, policy, {"do": "plan-promotion"})
+        planned = ask({"do": "plan-promotion"})
         if not as_json:
             print_text("\n".join(plan_lines(planned)))
         if dry_run:
@@ -56,7 +64,7 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
                 echo_json(planned)
             return
         click.confirm(f"Let writers use {planned['database']}?", abort=True)
-    done = ask_policy(config, policy, {"do": "promote", "force": force})
+    done = ask({"do": "promote", "force": force})
     if as_json:
         echo_json(done)
     else:

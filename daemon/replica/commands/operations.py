@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
+from daemon.status.address import daemon_option
+from daemon.terminal.application import config_option, echo, echo_json, json_option, print_text
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.value_text import count_text
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from daemon.status.address import DaemonAddress
+
 
 @click.command()
 @click.argument("policy")
@@ -23,13 +26,24 @@ if TYPE_CHECKING:
 @click.option("--load", is_flag=True, help="Load the table even if it could resume.")
 @config_option
 @json_option
-def release(policy: str, table: str, config_path: Path | None, *, load: bool, as_json: bool) -> None:
+@daemon_option
+def release(  # noqa: PLR0913 - click passes one argument for each option
+    policy: str,
+    table: str,
+    config_path: Path | None,
+    *,
+    load: bool,
+    as_json: bool,
+    daemon: DaemonAddress | None,
+) -> None:
     """Follow the quarantined TABLE of POLICY again.
 
     The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is
     loaded from the source. The policy follows all other tables meanwhile.
     """
-    _ask(policy, {"do": "release", "table": table, "load": load}, config_path, as_json, _release_text)
+    _ask(
+        policy, {"do": "release", "table": table, "load": load}, (config_path, daemon), as_json, _release_text
+    )
 
 
 def _release_text(answer: dict[str, Any]) -> str:
@@ -43,33 +57,32 @@ def _release_text(answer: dict[str, Any]) -> str:
 @click.argument("policy")
 @config_option
 @json_option
-def pause(policy: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Stop applying events of POLICY until it is resumed. The pause survives a restart of the daemon."""
-    _ask(policy, {"do": "pause"}, config_path, as_json, lambda _: f"policy {policy} is paused")
+    _ask(policy, {"do": "pause"}, (config_path, daemon), as_json, lambda _: f"policy {policy} is paused")
 
 
 @click.command()
 @click.argument("policy")
 @config_option
 @json_option
-def resume(policy: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def resume(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Resume the paused POLICY."""
-    _ask(policy, {"do": "resume"}, config_path, as_json, lambda _: f"policy {policy} is resumed")
+    _ask(policy, {"do": "resume"}, (config_path, daemon), as_json, lambda _: f"policy {policy} is resumed")
 
 
 def _ask(
     policy: str,
     request: dict[str, Any],
-    config_path: Path | None,
+    served_by: tuple[Path | None, DaemonAddress | None],
     as_json: bool,
     text: Callable[[dict[str, Any]], str],
 ) -> None:
-    from daemon.replica.policies import require_policy
-    from daemon.replica.requests import ask_policy
+    from daemon.replica.requests import open_requests
 
-    config = load_config(config_path)
-    require_policy(config, policy)
-    echo(ask_policy(config, policy, request), as_json, text)
+    echo(open_requests(*served_by, policy)(request), as_json, text)
 
 
 @click.command()
@@ -79,8 +92,16 @@ def _ask(
 @click.option("--yes", is_flag=True, help="Drop without asking.")
 @config_option
 @json_option
+@daemon_option
 def prune(  # noqa: PLR0913 - click passes one argument for each option
-    policy: str, tables: tuple[str, ...], config_path: Path | None, *, dry_run: bool, yes: bool, as_json: bool
+    policy: str,
+    tables: tuple[str, ...],
+    config_path: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
     """Drop TABLES on the target that left POLICY because its patterns were changed;
     all of them if none is named.
@@ -88,14 +109,12 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     The command shows what it would drop, and asks. Tables that the policy replicates, or that it never
     replicated, are refused. The data of managed tables is deleted, that of external tables is kept.
     """
-    from daemon.replica.policies import require_policy
-    from daemon.replica.requests import ask_policy
+    from daemon.replica.requests import open_requests
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
-    config = load_config(config_path)
-    require_policy(config, policy)
-    drops = ask_policy(config, policy, {"do": "plan-prune", "tables": list(tables)})["drops"]
+    ask = open_requests(config_path, daemon, policy)
+    drops = ask({"do": "plan-prune", "tables": list(tables)})["drops"]
     if not as_json:
         header = ("TABLE", "KIND", "PARTITIONS", "DATA", "LEFT", "LOCATION")
         rows = [_row(drop, time.time()) for drop in drops]
@@ -105,7 +124,7 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     if names and not dry_run:
         if not yes:
             click.confirm(f"Drop {count_text(len(names), 'table')} on the target?", abort=True)
-        dropped = ask_policy(config, policy, {"do": "prune", "tables": names})["dropped"]
+        dropped = ask({"do": "prune", "tables": names})["dropped"]
     if as_json:
         echo_json({"policy": policy, "drops": drops, "dropped": list(dropped)})
     elif dropped:

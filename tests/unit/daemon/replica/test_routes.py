@@ -17,11 +17,12 @@ from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.replica import routes
 from daemon.replica.routes import policy_routes
+from daemon.service.command_line import call
 from handlers.replication.operations.compaction import RequestedCompaction
 from state.errors import InvalidRequest
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import OPERATOR, acted, asked, served
+from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, served
 
 
 if TYPE_CHECKING:
@@ -185,3 +186,36 @@ def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: obje
     status, problem = acted(port, "/api/v1/policies/shop/load", body)
     assert (status, problem["code"] in {"bad-input", "limit-exceeded"}) == (400, True)
     assert policy.requests == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (["pause"], {"do": "pause"}),
+        (["resume"], {"do": "resume"}),
+        (["bootstrap", "--gap"], {"do": "cross-gap"}),
+        (["promote", "--dry-run"], {"do": "plan-promotion"}),
+        (["prune", "--dry-run"], {"do": "plan-prune", "tables": []}),
+    ],
+)
+def test_commands_act_on_a_daemon_elsewhere_with_the_token_of_a_file(
+    words: list[str], sent: dict[str, Any], port: int, policy: Policy, tmp_path: Path
+) -> None:
+    policy.error = InvalidRequest("refused by the policy")
+    (tmp_path / "token").write_text(OPERATOR)
+    command, *options = words
+    where = ["--url", f"http://{HOST}:{port}", "--token-file", str(tmp_path / "token")]
+    assert call([command, "shop", *options, *where]) == 1
+    assert policy.requests == [sent]
+
+
+def test_a_command_prints_the_answer_or_the_refusal_of_a_daemon_elsewhere(
+    port: int, policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--url", f"http://{HOST}:{port}", "--token-file"]
+    assert call(["pause", "shop", *where, str(tmp_path / "operator"), "-o", "yaml"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "paused_since_s: 7"  # after the daemon's log
+    assert call(["pause", "shop", *where, str(tmp_path / "viewer"), "-o", "json"]) == 1
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert (error["code"], error["context"]["needed"]) == ("forbidden", "operate")
+    assert policy.requests == [{"do": "pause"}]
