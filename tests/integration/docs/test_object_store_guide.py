@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 def test_a_database_of_one_bucket_is_replicated_to_another(
     store: TestStore, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, target = f"{store.new_bucket()}/source", f"{store.new_bucket()}/target"
+    source, target = store.new_bucket(), store.new_bucket()
     monkeypatch.setenv("S3_ACCESS_KEY", store.access_key)
     monkeypatch.setenv("S3_SECRET_KEY", store.secret_key)
     settings = [on_file_system(root, in_store(store)) for root in (source, target)]
