@@ -53,6 +53,7 @@ class Endpoint(Capability):
         from daemon.endpoint.configured.loop import EndpointCollector, build_endpoint
         from daemon.endpoint.configured.settings import SERVE
         from daemon.endpoint.configured.status import ENDPOINTS
+        from daemon.endpoint.pages import endpoint_page
         from daemon.status.reporter import SectionPart
 
         if runtime.relays_only:
@@ -64,4 +65,5 @@ class Endpoint(Capability):
             ENDPOINTS,
             lambda moment: tuple(part.loop.status(moment.loops[part.job.name]) for part in parts),
         )
-        return Parts(jobs=[part.job for part in parts], sections=[status])
+        routes = [endpoint_page(runtime.status)] if parts else []
+        return Parts(jobs=[part.job for part in parts], sections=[status], routes=routes)

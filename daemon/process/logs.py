@@ -24,6 +24,7 @@ import structlog
 from annotated_types import Interval
 
 from daemon.process.docs_address import with_addresses
+from daemon.process.recent_logs import RECENT_LOGS
 from daemon.process.redaction import Redactor
 
 
@@ -114,6 +115,7 @@ def _processors(settings: LogSettings) -> list[Processor]:
         structlog.processors.format_exc_info,
         _name_pages,
         Redactor(settings.secrets),
+        RECENT_LOGS,
     ]
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from daemon.config.shown import show_settings
 from daemon.http.transport.answering import Lane
-from daemon.site.pages import Asked, PageRoute
-from state.errors import Forbidden
+from daemon.site.pages import Asked, PageRoute, require_operator
+from daemon.state_directory.directory import open_stores
+from daemon.terminal.application import version_text
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.config.model import Config
 
 
@@ -22,13 +23,16 @@ def configuration_page(config: Config, file: Path | None) -> PageRoute:
     """Return the route of the page. It has the settings of ``tideline config show``; secrets are masked."""
 
     def values(asked: Asked) -> dict[str, Any]:
-        if not asked.may_operate:
-            hint = "Sign in with a token that has the role 'operate'."
-            raise Forbidden("the configuration is shown to operators only", hint=hint)
+        require_operator(asked, "the configuration")
         # Made at each request: it is rare, and a text for each daemon would stay in memory.
         settings = show_settings(config.model_dump(mode="json"), quantities=True)
         return {
             "file": file,
+            "version": version_text(),
+            "python": platform.python_version(),
+            "stores": sorted(
+                (Path(path).name, store.schema_version) for path, store in open_stores().items()
+            ),
             "sections": [
                 (name, yaml.safe_dump({name: section}, sort_keys=False)) for name, section in settings.items()
             ],

@@ -73,8 +73,7 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     broker, topic = broker_settings(config.kafka), config.kafka.dead_letter_topic
 
     def list_last() -> dict[str, Any]:
-        with DeadLetterReader(broker, topic) as reader:
-            return asdict(LetterList([_describe(each) for each in reader.read_last(LISTED)]))
+        return asdict(LetterList(list_letters(config)))
 
     def replay(number: str, _: NoParameters) -> dict[str, Any]:
         if not (number.isascii() and number.isdecimal() and len(number) < 19):
@@ -101,6 +100,14 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         body=TypeAdapter(NoParameters),
     )
     return ApiRoute(listed, endpoint), action_route(replayed, NoParameters, replay, audit)
+
+
+def list_letters(config: Config) -> list[ListedLetter]:
+    """Return the last dead letters, the newest first; none without a broker. Raises KafkaUnavailable."""
+    if config.kafka is None:
+        return []
+    with DeadLetterReader(broker_settings(config.kafka), config.kafka.dead_letter_topic) as reader:
+        return [_describe(each) for each in reader.read_last(LISTED)]
 
 
 def _describe(letter: DeadLetter) -> ListedLetter:

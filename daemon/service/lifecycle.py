@@ -46,6 +46,8 @@ from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.service.configuration_page import configuration_page
 from daemon.service.dead_letter_routes import dead_letter_routes
 from daemon.service.division import select_share
+from daemon.service.event_pages import event_pages
+from daemon.service.log_page import log_page
 from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
@@ -170,7 +172,8 @@ class _Daemon:
             *dead_letter_routes(config, runtime.audit),
         )
         routes = described([*status_routes(views), *own_routes, *parts.routes])
-        routes.append(configuration_page(config, config_file))
+        routes += event_pages(config, runtime.readers)
+        routes += [log_page(), configuration_page(config, config_file)]
         self._history = History(config.state.dir, sections)
         pages = site_routes(self._status, sections, routes, lambda: self._history.points)
         self._http = Site(config.http, pages, probe_routes(views), HttpMetrics(registry))

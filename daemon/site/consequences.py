@@ -22,6 +22,10 @@ _TEXTS: Final = {
     ),
     "load": "{what} is loaded again from the source, and its files are copied. Other tables continue.",
     "compact": "The target compacts {what} again. Readers see the same rows meanwhile.",
+    "replay": (
+        "Dead letter {name} is decoded again with this version. If its format has no event ids, it is "
+        "written to its topic again. Otherwise load the table again that it names."
+    ),
     "cross-gap": (
         "{name} continues after the lost events. Tables that may have changed in between are loaded again, "
         "and their files are copied."

@@ -18,7 +18,7 @@ from daemon.http.problems import status_of
 from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.site.rendering import render
-from state.errors import TidelineError
+from state.errors import Forbidden, TidelineError
 
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class Asked:
     parameters: Mapping[str, str]
     may_operate: bool
     client: Client = ANONYMOUS
+
+
+def require_operator(asked: Asked, what: str) -> None:
+    """Raise Forbidden if the client may not act."""
+    if not asked.may_operate:
+        hint = "Sign in with a token that has the role 'operate'."
+        raise Forbidden(f"{what} is shown to operators only", hint=hint)
 
 
 class Values(Protocol):

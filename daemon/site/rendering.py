@@ -50,6 +50,9 @@ TONES: Final = {
     "stuck": "bad",
     "quarantined": "bad",
     "differs": "bad",
+    "warning": "warn",
+    "error": "bad",
+    "critical": "bad",
 }
 """The colour of a state. Others, such as ``promoted`` and ``elsewhere``, have none."""
 

@@ -74,6 +74,7 @@ class SqliteStore:
         snapshots: bool = False,
     ) -> None:
         assert schema_version >= 1, schema_version
+        self.schema_version = schema_version
         self.path = fspath(path)
         self._snapshots = SnapshotPool(self.path) if snapshots else None
         self._checkpoints = Checkpoints(self.path, self._snapshots) if self._snapshots is not None else None

@@ -38,7 +38,8 @@ async function send() {
       body: action.body,
     });
     const result = await response.json();
-    answer.textContent = response.ok ? "Done." : `${result.message}. ${result.hint}`;
+    const outcome = [result.outcome, result.problem].filter(Boolean).join(": ");
+    answer.textContent = response.ok ? outcome || "Done." : `${result.message}. ${result.hint}`;
   } catch (error) {
     answer.textContent = `The daemon cannot be reached: ${error.message}`;
   }

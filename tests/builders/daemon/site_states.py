@@ -95,7 +95,18 @@ def healthy_status() -> DaemonStatus:
             "compactions": tuple(
                 CompactionStatus(name, NOW_S - 20, counts={"succeeded": 12}) for name in names
             ),
-            "endpoints": (EndpointStatus("lake", "following", listen="0.0.0.0:9083", answered=91_204),),
+            "endpoints": (
+                EndpointStatus(
+                    "lake",
+                    "following",
+                    listen="0.0.0.0:9083",
+                    answered=91_204,
+                    repeated=40_118,
+                    not_answered=812,
+                    reasons=(("loading", 700), ("filter", 112)),
+                    connections=31,
+                ),
+            ),
             "flats": (
                 FlatStatus("events", "web.events", "following", batch=912, rows=44_000_000, columns=61),
             ),

@@ -43,6 +43,16 @@ def test_an_operator_pauses_and_resumes_a_policy_in_the_browser(
         page.get_by_role("cell", name="WRITE", exact=True).first.wait_for()
         assert Axe().run(page).violations_count == 0
         page.get_by_role("link", name="shop", exact=True).click()
+        for path, text in {
+            f"events?table={database}.orders": "write id 1",
+            "events/dead-letters": "There are no dead letters.",
+            "logs?filter=running": "running",
+            "configuration": "replication-shop.db",
+        }.items():
+            page.goto(f"{site}/{path}")
+            page.get_by_text(text).first.wait_for()
+            assert Axe().run(page).violations_count == 0, path
+        page.goto(f"{site}/policies/shop")
         page.get_by_role("button", name="Pause").click()
         page.click("#ask-yes")
         page.get_by_text("Done.").wait_for()

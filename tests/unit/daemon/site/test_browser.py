@@ -8,11 +8,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from starlette.routing import Route
 
+from daemon.endpoint.pages import endpoint_page
 from daemon.http.access import Access, Gate
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.service.event_pages import event_pages
+from daemon.service.log_page import log_page
+from daemon.sources.shared_readers import SharedReaders
 from tests.builders.daemon import site_states
-from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
@@ -79,10 +83,16 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
         "/partitions",
         "/partitions/db.visits?where=dt+%3E%3D+%272023-02-01%27+and+x+%3D+%27eu%27",
         "/partitions/db.visits?where=dt",
+        "/endpoints",
+        "/events",
+        "/logs",
     ],
 )
 def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
-    app = app_of(*catalog_pages(), status=site_states.troubled_status)
+    status = site_states.troubled_status
+    config = config_of({"sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "events"}}})
+    more = (endpoint_page(status), *event_pages(config, SharedReaders(config)), log_page())
+    app = app_of(*catalog_pages(), *more, status=status)
     with served(app) as server:
         for scheme, width in VIEWS[::2]:
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})

@@ -1,0 +1,29 @@
+"""The page of the last lines of the log, for operators: it names hosts, tables and users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.http.transport.answering import Lane
+from daemon.process.recent_logs import RECENT_LOGS, LogLine
+from daemon.site.lists import PARAMETERS, list_rows
+from daemon.site.pages import Asked, PageRoute, require_operator
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def log_page(lines: Callable[[], Sequence[LogLine]] = RECENT_LOGS.lines) -> PageRoute:
+    """Return the route of the page."""
+
+    def values(asked: Asked) -> dict[str, Any]:
+        require_operator(asked, "the log")
+        return {"listed": list_rows(asked, lines(), _text)}
+
+    return PageRoute("/logs", "logs.html", values, entry="Log", parameters=PARAMETERS, lane=Lane.MEMORY)
+
+
+def _text(line: LogLine) -> str:
+    fields = " ".join(f"{name}={value}" for name, value in line.fields)
+    return f"{line.time} {line.level} {line.text} {fields}"
