@@ -14,7 +14,7 @@ from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
-from tests.builders.daemon.site_catalog import catalog_pages
+from tests.builders.daemon.site_catalog import all_pages
 
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ PICTURES: Final[dict[str, tuple[Callable[[], DaemonStatus], str, Theme]]] = {
     "site-overview": (site_states.troubled_status, "/", "light"),
     "site-overview-dark": (site_states.healthy_status, "/", "dark"),
     "site-policies": (site_states.troubled_status, "/policies", "light"),
+    "site-policy": (site_states.healthy_status, "/policies/shop", "light"),
     "site-timeline": (
         site_states.healthy_status,
         "/timelines/db.visits?from=2023-02-01&to=2023-03-01&where=or",
@@ -37,7 +38,7 @@ PICTURES: Final[dict[str, tuple[Callable[[], DaemonStatus], str, Theme]]] = {
     ),
     "site-partitions": (
         site_states.healthy_status,
-        "/partitions/db.visits?where=dt+%3E%3D+%272023-03-01%27+and+x+%3D+%27eu%27",
+        "/partitions/db.visits?where=dt+%3E%3D+%272023-03-20%27+or+dt+like+%272023-02%25%27",
         "dark",
     ),
 }
@@ -53,7 +54,9 @@ def main() -> None:
         access = Access(tokens=tokens, allows_anonymous=False)
         for name, (status, path, theme) in PICTURES.items():
             app = Gate(
-                app_of(*catalog_pages(), status=status, history=site_states.last_day), access, lambda _: None
+                app_of(*all_pages(status), status=status, history=site_states.last_day),
+                access,
+                lambda _: None,
             )
             with served(app) as server:
                 page = browser.new_page(

@@ -6,8 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from daemon.catalog.branch import OpenSource
+from daemon.endpoint.pages import endpoint_page
 from daemon.partitions.answers import PartitionAnswers, PartitionsView
 from daemon.partitions.pages import partition_pages
+from daemon.service.event_pages import event_pages
+from daemon.service.log_page import log_page
+from daemon.sources.shared_readers import SharedReaders
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.pages import timeline_pages
 from dev.fixtures.memory_source import DB, MemorySource
@@ -16,12 +20,14 @@ from handlers.catalog.projection import CatalogProjection
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
+from tests.builders.daemon.assembly import config_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from daemon.site.pages import PageRoute
+    from daemon.status.model import DaemonStatus
 
 
 DAYS = 90
@@ -42,6 +48,17 @@ def catalog_pages() -> list[PageRoute]:
     return [
         *timeline_pages(TimelineAnswers([OpenSource("lake", lambda: timelines)], newest)),
         *partition_pages(PartitionAnswers([OpenSource("lake", lambda: partitions)], newest)),
+    ]
+
+
+def all_pages(status: Callable[[], DaemonStatus]) -> list[PageRoute]:
+    """Return these and the other pages that need no running loop."""
+    config = config_of({"sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "events"}}})
+    return [
+        *catalog_pages(),
+        endpoint_page(status),
+        *event_pages(config, SharedReaders(config)),
+        log_page(),
     ]
 
 

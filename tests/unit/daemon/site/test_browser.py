@@ -8,19 +8,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from starlette.routing import Route
 
-from daemon.endpoint.pages import endpoint_page
 from daemon.http.access import Access, Gate
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
-from daemon.service.event_pages import event_pages
-from daemon.service.log_page import log_page
-from daemon.sources.shared_readers import SharedReaders
 from tests.builders.daemon import site_states
-from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
-from tests.builders.daemon.site_catalog import catalog_pages
+from tests.builders.daemon.site_catalog import all_pages, catalog_pages
 
 
 if TYPE_CHECKING:
@@ -90,9 +86,7 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
 )
 def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
     status = site_states.troubled_status
-    config = config_of({"sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "events"}}})
-    more = (endpoint_page(status), *event_pages(config, SharedReaders(config)), log_page())
-    app = app_of(*catalog_pages(), *more, status=status)
+    app = app_of(*all_pages(status), status=status)
     with served(app) as server:
         for scheme, width in VIEWS[::2]:
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
