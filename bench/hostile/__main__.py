@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.hostile import storms
+from bench.hostile import memory, storms
 from bench.report import main
 
 
-PARTS = {"storms": storms.cases}
+PARTS = {"storms": storms.cases, "memory": memory.cases}
 
 if __name__ == "__main__":
     main("hostile", PARTS)

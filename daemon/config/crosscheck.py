@@ -38,6 +38,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     yield from _unencrypted_passwords(document)
     yield from _open_http(document)
     yield from _missing_kerberos(document)
+    yield from _open_executors(document)
     if any(entries(document, "sources")):
         yield from missing_kafka(document)
     yield from _order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s"))
@@ -239,6 +240,29 @@ def _missing_kerberos(document: Document) -> Iterator[Problem]:
         reason = "needs Kerberos (SASL GSSAPI), without which the installed Kafka client was built"
         place = ("kafka", "options")
         yield replace(problem(document, place, "GSSAPI", reason, KERBEROS_HINT), warning=True)
+
+
+def _open_executors(document: Document) -> Iterator[Problem]:
+    """Yield a warning for each driver of a standalone cluster whose executors need no secret.
+
+    Spark makes a secret for each driver on YARN and Kubernetes. A standalone cluster has one for all
+    applications, in the settings of its own processes, so Tideline cannot set it. With ``spark.authenticate:
+    false``, the user has decided.
+    """
+    sections: list[tuple[Key, Any]] = [
+        (("flat", name, "spark"), entry.get("spark")) for name, entry in entries(document, "flat")
+    ]
+    for policy, entry in policy_entries(document):
+        jobs = entry.get("copy_jobs")
+        if isinstance(jobs, dict):
+            sections.append(((*policy, "copy_jobs", "spark"), jobs.get("spark")))
+    for place, spark in sections:
+        master, conf = (spark.get("master"), spark.get("conf")) if isinstance(spark, dict) else (None, None)
+        if not str(master).startswith("spark://") or "spark.authenticate" in (conf or {}):
+            continue
+        reason = "every host that reaches the driver's ports can pose as an executor"
+        hint = "set spark.authenticate in spark.conf ('Executors on a cluster' in docs/FLAT.md)"
+        yield replace(problem(document, (*place, "master"), master, reason, hint), warning=True)
 
 
 def _clusters(document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:

@@ -14,19 +14,23 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from daemon.consumer.fetch_budget import BUDGET
 from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error
 from daemon.kafka.topic import PARTITION
-from state.errors import KafkaUnavailable
+from daemon.kafka.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
+from state.errors import KafkaUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.consumer.settings import ConsumerSettings
-    from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)
@@ -52,7 +56,9 @@ _TEMPORARY: Final = frozenset(
     }
 )
 _POLL_S: Final = 0.2
-_CONSUME: Final = 500
+_CONSUME: Final = 100
+LIBRARY_QUEUE_KBYTES: Final = 1_024
+"""What the library fetches ahead; the queue of this module is the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class _Queue:
     records that arrive anyway are accepted.
     """
 
-    def __init__(self, records_max: int, bytes_max: int) -> None:
+    def __init__(self, records_max: int, bytes_max: Callable[[], int]) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
         self._records: deque[TopicRecord] = deque()
         self._bytes = 0
@@ -116,7 +122,7 @@ class _Queue:
 
     def _over(self, share: int) -> bool:
         """Return whether the content exceeds the limits divided by ``share``."""
-        return len(self._records) * share >= self._records_max or self._bytes * share >= self._bytes_max
+        return len(self._records) * share >= self._records_max or self._bytes * share >= self._bytes_max()
 
     def _has_result(self) -> bool:
         return bool(self._records) or self._lost is not None or self._failure is not None
@@ -126,8 +132,9 @@ class Fetcher:
     """Reads the topic from one offset on. Another offset needs another fetcher."""
 
     def __init__(self, broker: BrokerSettings, topic: str, offset: int, settings: ConsumerSettings) -> None:
+        self._timeout_s = broker.timeout_s
         self._partition = TopicPartition(topic, PARTITION, offset)
-        self._queue = _Queue(settings.queue_records, settings.queue_bytes)
+        self._queue = _Queue(settings.queue_records, partial(BUDGET.share, settings.queue_bytes))
         self._closing = threading.Event()
         self._paused = False
         self._to_commit: int | None = None
@@ -142,11 +149,13 @@ class Fetcher:
                 enable_partition_eof=True,
                 allow_auto_create_topics=False,
                 queued_min_messages=1_000,
-                queued_max_messages_kbytes=16_384,
+                queued_max_messages_kbytes=LIBRARY_QUEUE_KBYTES,
                 fetch_queue_backoff_ms=20,
+                **READER_LIMITS,
             ),
         )
         self._consumer.assign([self._partition])
+        BUDGET.join(self)
         self._thread = threading.Thread(target=self._main, name=f"fetch-{settings.group}", daemon=True)
         self._thread.start()
 
@@ -167,6 +176,7 @@ class Fetcher:
         self._closing.set()
         self._thread.join()
         self._consumer.close()
+        BUDGET.leave(self)
 
     def _main(self) -> None:
         try:
@@ -174,6 +184,8 @@ class Fetcher:
                 self._turn()
         except KafkaException as error:
             self._fail(translate_error(error.args[0], "read the topic", topic=self._partition.topic))
+        except TidelineError as error:
+            self._fail(error)
         except Exception as error:  # noqa: BLE001 - last handler of the thread: the reader raises the error in its own
             self._fail(KafkaUnavailable("fetching ended unexpectedly", reason=repr(error)))
 
@@ -226,6 +238,9 @@ class Fetcher:
             if error is None:
                 records.append(_convert(message))
                 ended = False
+            elif is_unreadable_batch(error):
+                records.append(self._skip_batch(message))
+                break  # the others were fetched before
             elif error.code() == _END:
                 ended = True
             elif error.code() in _LOST or error.code() in _GONE:
@@ -233,6 +248,13 @@ class Fetcher:
             elif error.code() not in _TEMPORARY and not error.retriable():
                 failure = failure or translate_error(error, "read the topic", topic=self._partition.topic)
         self._queue.put(records, ended=ended, lost=lost, failure=failure)
+
+    def _skip_batch(self, message: Message) -> TopicRecord:
+        """Continue after a batch that cannot be decompressed; return a record without content for it."""
+        first: Any = message.offset()
+        end = find_end(self._consumer, self._partition.topic, first, self._timeout_s)
+        log.warning("a batch cannot be decompressed", topic=self._partition.topic, first=first, last=end - 1)
+        return TopicRecord(first, None)
 
     def _fail(self, error: TidelineError) -> None:
         self._queue.put([], ended=False, lost=None, failure=error)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from starlette.requests import ClientDisconnect
 
 from daemon.http.endpoints import Made, made_response, make_json, may_operate, problem_response
 from daemon.http.operations import BASE, ApiRoute, Operation
@@ -140,10 +141,13 @@ def action_route(
 
 async def _read(request: Request) -> bytes:
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise LimitExceeded("the body of the request is too long", limit_bytes=BODY_BYTES_MAX)
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise LimitExceeded("the body of the request is too long", limit_bytes=BODY_BYTES_MAX)
+    except ClientDisconnect:
+        raise BadInput("the client disconnected before the end of the body") from None
     return body
 
 

@@ -82,7 +82,10 @@ def probe_answer(reasons: Sequence[str]) -> Made:
 
 async def metrics_response(request: Request, registry: CollectorRegistry) -> Response:
     """Return the metrics in the format that the request accepts; clients that ask at once share them."""
-    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    try:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    except (TypeError, ValueError):  # a version that is not a number
+        encode, content_type = choose_encoder("")
     answering: Answering = request.state.answering
 
     async def run() -> Made:

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION, Watermarks
+from daemon.kafka.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import peek_position
 from state.errors import BadInput, KafkaUnavailable
@@ -160,6 +161,7 @@ class OffsetReader:
                 fetch_wait_max_ms=50,
                 # One record is sufficient; the broker still sends a larger one completely
                 fetch_message_max_bytes=65536,
+                **READER_LIMITS,
                 queued_min_messages=1,
                 # Default 1 s; the wait of a full queue before it fetches at a new offset
                 fetch_queue_backoff_ms=5,
@@ -221,6 +223,11 @@ class OffsetReader:
             error = None if message is None else message.error()
             if message is not None and error is None:
                 return message
+            if error is not None and is_unreadable_batch(error):
+                assert message is not None
+                first: Any = message.offset()
+                find_end(self._consumer, self._topic, first, self._timeout_s)
+                continue
             self._next = None  # after an end or an error the library's position is undefined: assign again
             # SLF001: librdkafka's local codes are spelled so
             if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001

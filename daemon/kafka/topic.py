@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 PARTITION: Final = 0
 MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
 """Minimum of max.message.bytes: an event that cannot be split may be larger than relay.record_bytes_max."""
+CODEC: Final = "zstd"
+"""``compression.type`` of a topic, and codec of the relay, so that the broker need not compress again. It is
+the only codec of which the library limits the content of a batch (``unreadable_batches``)."""
 _VISIBLE_POLL_S: Final = 0.02
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the library
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise
@@ -157,6 +160,10 @@ class Topic:
                 cleanup_policy=config["cleanup.policy"],
             )
 
+    def limits_content(self) -> bool:
+        """Whether the content of every batch is limited; raise NotFound, KafkaUnavailable."""
+        return self._config()["compression.type"] == CODEC
+
     def may_write(self) -> bool:
         """Whether this user may write records; True if the broker does not tell. Raises NotFound."""
         operations = self._describe(include_authorized_operations=True).authorized_operations
@@ -203,6 +210,7 @@ class Topic:
         config = {
             "retention.ms": str(self.settings.retention_s * 1000),
             "cleanup.policy": "delete",
+            "compression.type": CODEC,
             "max.message.bytes": str(self.settings.message_bytes_max),
         }
         new = NewTopic(self.name, 1, replication_factor=self.settings.replication, config=config)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from daemon.kafka.broker import BrokerSettings, translate_error
-from daemon.kafka.topic import PARTITION, TopicSettings
+from daemon.kafka.topic import CODEC, PARTITION, TopicSettings
 from daemon.sources.outgoing_events import OutboxSettings
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, LimitExceeded, TidelineError
@@ -46,7 +46,7 @@ class RelaySettings(OutboxSettings):
     check_s: float = 1.0
     """How often the relay compares its position with the metastore's current id."""
     linger_ms: int = 5
-    compression: str = "lz4"
+    compression: str = CODEC
     delivery_timeout_s: float = 60.0
     """How long the producer retries on its own; then the relay restarts from the end of the topic."""
     store_s: float = 5.0

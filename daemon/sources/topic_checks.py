@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 
 _HINT: Final = "see 'Access to topics' in docs/RELAY.md, or sign the records (sources.NAME.signing)"
+_UNLIMITED: Final = (
+    "the content of a compressed batch is not limited, so a writer to the topic can exhaust the memory of "
+    "its readers"
+)
+_CODEC_HINT: Final = "set compression.type=zstd for the topic (kafka-configs --alter)"
 
 
 def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
@@ -33,6 +38,8 @@ def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
         if source.relay.enabled and not topic.may_write():
             hint = "allow Write on the topic for this user"
             yield Problem(place, "topic", None, "the relay's user may not write to the topic", hint)
+        if not topic.limits_content():
+            yield Problem(place, "compression.type", None, _UNLIMITED, _CODEC_HINT, warning=True)
     except NotFound:
         if not source.relay.enabled:
             hint = "start the relay of this topic first"

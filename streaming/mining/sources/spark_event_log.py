@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from handlers.structs.json_limits import check_size
 from state.errors import BadInput, LimitExceeded, NotFound, Unsupported
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition, FileEntry
@@ -143,12 +144,15 @@ class SparkEventLogSource:
         self, line: bytes, name: str, location: Location, entry: FileEntry
     ) -> list[QueryText | DeadInput]:
         try:
+            check_size(line)
             event: Any = orjson.loads(line)
             kind = event["Event"].rpartition(".")[2]
             if kind == "SparkListenerApplicationStart":
                 entry.note = str(event.get("User", ""))
                 return []
             return list(self._texts(kind, event, name, location, entry))
+        except LimitExceeded as error:
+            return [DeadInput.of(f"{name}, byte {entry.done_bytes}", error)]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             unreadable = BadInput("an event of the log cannot be read", reason=str(error))
             return [DeadInput.of(f"{name}, byte {entry.done_bytes}", unreadable)]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from handlers.structs.json_limits import check_size
 from state.errors import BadInput, GapDetected, KafkaUnavailable, LimitExceeded, NotFound, StateCorrupt
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.source import DeadInput, QueryBatch
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 
 RECORDS_PER_BATCH: Final = 1_000
+BYTES_PER_BATCH: Final = 16 * 1024 * 1024
+"""Of the records of a batch; the last one may exceed it."""
 _LOG: Final = logging.getLogger("tideline.librdkafka")
 _MILLISECONDS: Final = 100_000_000_000
 """A greater number is a time in milliseconds; seconds reach this value in the year 5138."""
@@ -66,6 +69,9 @@ class TrinoTopicSource:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": False,
+            "queued.max.messages.kbytes": 16 * 1024,
+            "fetch.max.bytes": 16 * 1024 * 1024,
+            "receive.message.max.bytes": 64 * 1024 * 1024,
             "logger": _LOG,
         }
         with _convert_errors(self.topic):
@@ -104,7 +110,7 @@ class TrinoTopicSource:
     ) -> Iterator[QueryBatch]:
         received_s = time.monotonic()
         while any(offsets[number] < end for number, end in ends.items()):
-            messages = consumer.consume(RECORDS_PER_BATCH, timeout=1.0)
+            messages = _take(consumer)
             queries: list[QueryText] = []
             for message in messages:
                 if (error := message.error()) is not None:
@@ -135,7 +141,10 @@ class TrinoTopicSource:
                 origin, LimitExceeded("a query event is too large", limit_bytes=self.record_bytes)
             )
         try:
+            check_size(value)
             return self._read_event(orjson.loads(value), origin)
+        except LimitExceeded as error:
+            return DeadInput.of(origin, error)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             return DeadInput.of(origin, BadInput("a record must be a query event", reason=repr(error)[:200]))
 
@@ -154,6 +163,19 @@ class TrinoTopicSource:
             Form.TRINO,
             str(schema) if schema else None,
         )
+
+
+def _take(consumer: Consumer) -> list[Message]:
+    """Return the records that have arrived, up to the limits of a batch; wait for the first one."""
+    messages: list[Message] = []
+    size_bytes = 0
+    while len(messages) < RECORDS_PER_BATCH and size_bytes < BYTES_PER_BATCH:
+        message = consumer.poll(0.0 if messages else 1.0)
+        if message is None:
+            break
+        messages.append(message)
+        size_bytes += len(message.value() or b"")
+    return messages
 
 
 def _parse_position(position: str | None, topic: str, source: str) -> dict[int, int]:

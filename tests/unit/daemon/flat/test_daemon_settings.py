@@ -238,6 +238,16 @@ def test_a_standalone_cluster_is_told_of_executors_by_their_cores(tmp_path: Path
     assert (conf["spark.executor.cores"], conf["spark.cores.max"]) == ("4", "12")
 
 
+def test_executors_of_a_standalone_cluster_without_a_secret_are_a_warning(tmp_path: Path) -> None:
+    text = GOOD.replace("local[3]", "spark://here:7077")
+    found = [each for each in read(tmp_path, text).problems if each.key.endswith("spark.master")]
+    assert [(each.warning, each.value) for each in found] == [(True, "spark://here:7077")]
+    for decided in ("true", "false"):
+        conf = f"spark.authenticate: {decided}"
+        assert not read(tmp_path, text.replace("spark.ui.enabled: true", conf)).problems
+    assert not read(tmp_path, GOOD.replace("local[3]", "yarn")).problems
+
+
 def test_an_absolute_path_is_a_place_on_the_local_disk(tmp_path: Path) -> None:
     text = """\
         flat:

@@ -23,6 +23,8 @@ from state.errors import InvalidRequest
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, served
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.raw_clients import connect
 
 
 if TYPE_CHECKING:
@@ -219,3 +221,10 @@ def test_a_command_prints_the_answer_or_the_refusal_of_a_daemon_elsewhere(
     error = json.loads(capsys.readouterr().err)["error"]
     assert (error["code"], error["context"]["needed"]) == ("forbidden", "operate")
     assert policy.requests == [{"do": "pause"}]
+
+
+def test_a_client_that_leaves_before_the_end_of_its_body_is_recorded_and_not_a_defect(port: int) -> None:
+    head = "POST /api/v1/policies/shop/release HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n"
+    with connect(port) as client:
+        client.sendall(f"{head}authorization: Bearer {OPERATOR}\r\n\r\n{{".encode())
+    eventually(lambda: [each[3] for each in recorded(port)] == ["bad-input"])

@@ -80,6 +80,16 @@ def test_metrics_are_returned_as_text_with_their_type(server: HttpServer) -> Non
     assert 'tideline_projection_event_id{projection="replication:shop",source="lake"} 1.23456e+06' in body
 
 
+@pytest.mark.parametrize("version", ["abc", "1.x", "", "9" * 50])
+@pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
+def test_metrics_are_returned_whatever_version_a_client_names(
+    server: HttpServer, kind: str, version: str
+) -> None:
+    answer = asked(server.port, "/metrics", headers={"Accept": f"{kind}; version={version}"})
+    assert answer.status == 200
+    assert "tideline_projection_event_id" in answer.text
+
+
 def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> None:
     assert fetch_status(DaemonAddress(f"http://127.0.0.1:{server.port}"), SECTIONS) == daemon.status
 

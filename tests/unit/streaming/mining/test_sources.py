@@ -216,6 +216,15 @@ def test_a_log_that_grows_far_more_than_logs_do_is_dead_and_is_not_read_again(tm
     assert not run(source, sink).dead
 
 
+def test_an_event_with_too_many_values_is_dead_and_is_not_parsed(tmp_path: Path) -> None:
+    event = '{"Event":"SparkListenerSQLExecutionStart","x":[' + "[]," * 1_000_000 + "[]]}\n"
+    (tmp_path / "app-1").write_text(event + lines(started(0, plan("a"))))
+    sink = MemorySink()
+    report = run(SparkEventLogSource("events", tree(tmp_path)), sink)
+    assert report.dead == {"limit-exceeded": 1}
+    assert [each.key.text for each in sink.requests] == ["$.a"]
+
+
 def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
     (tmp_path / "app").write_text(lines(started(0, "no plan", description="-- x\n" + QUERY.format("s"))))
     sink = MemorySink()

@@ -104,6 +104,12 @@ def test_a_record_beyond_the_limit_is_dead() -> None:
     assert found.code == "limit-exceeded"
 
 
+def test_a_record_with_too_many_values_is_dead_and_is_not_parsed() -> None:
+    found = read(b'{"eventPayload":[' + b"[]," * 1_000_000 + b"[]]}")
+    assert isinstance(found, DeadInput)
+    assert found.code == "limit-exceeded"
+
+
 def test_a_broken_position_stops_the_source() -> None:
     with pytest.raises(StateCorrupt):
         next(TrinoTopicSource("trino", "localhost:1", "queries").batches("{"))

@@ -1,0 +1,82 @@
+"""Batches that a reader of a topic cannot decompress.
+
+A batch of records is compressed as a whole, and a writer may choose what it contains: a batch of 8 MiB can
+have gigabytes of content. The library refuses a batch in zstd that is longer than ``READER_LIMITS`` permits,
+and repeats that at every read, so that the reader would never pass it. It does not limit the other codecs, so
+a source's topic is created with ``compression.type=zstd``: the broker then compresses all batches again that
+arrive in another codec.
+
+Such a batch counts as one record without content. Its end is not part of the error, so it is searched:
+offsets within the batch return the same batch.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from daemon.kafka.broker import translate_error
+from daemon.kafka.topic import PARTITION
+from state.errors import KafkaUnavailable
+
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+
+CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024
+READER_LIMITS: Final = {
+    "fetch_max_bytes": 16 * 1024 * 1024,
+    "receive_message_max_bytes": CONTENT_BYTES_MAX,
+}
+"""Settings of a consumer that reads a source's topic. The second one limits an answer of the broker, and the
+content of a batch in zstd."""
+
+# SLF001: librdkafka's local codes are spelled so
+_AFTER_THE_BATCH: Final = frozenset(
+    {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+)
+
+
+def is_unreadable_batch(error: KafkaError) -> bool:
+    """Whether an error of the library reports a batch that it cannot decompress."""
+    return bool(error.code() == KafkaError._BAD_COMPRESSION)  # noqa: SLF001 - as above
+
+
+def find_end(consumer: Consumer, topic: str, first: int, timeout_s: float) -> int:
+    """Return the offset after the unreadable batch that begins at ``first``; ``consumer`` then reads there.
+
+    Raises KafkaUnavailable.
+    """
+    inside, beyond, stride = first, first + 1, 1
+    while _is_within(consumer, topic, first, beyond, timeout_s):
+        inside, stride = beyond, stride * 2
+        beyond = inside + stride
+    while beyond - inside > 1:
+        middle = (inside + beyond) // 2
+        if _is_within(consumer, topic, first, middle, timeout_s):
+            inside = middle
+        else:
+            beyond = middle
+    consumer.assign([TopicPartition(topic, PARTITION, beyond)])
+    return beyond
+
+
+def _is_within(consumer: Consumer, topic: str, first: int, offset: int, timeout_s: float) -> bool:
+    """Whether ``offset`` belongs to the batch that begins at ``first``."""
+    consumer.assign([TopicPartition(topic, PARTITION, offset)])
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        message: Any = consumer.poll(0.2)
+        error = None if message is None else message.error()
+        if message is None:
+            continue
+        if error is None or error.code() in _AFTER_THE_BATCH:
+            return False
+        if is_unreadable_batch(error):
+            return bool(message.offset() == first)
+        if not error.retriable():
+            raise translate_error(error, "read the topic", topic=topic)
+    raise KafkaUnavailable("the end of an unreadable batch was not found in time", topic=topic, offset=first)
