@@ -24,6 +24,8 @@ from state.errors import BadInput
 
 
 SECRET_BYTES_MAX: Final = 64 * 1024
+BYTES_PER_S_MIN: Final = 1024
+"""The lowest limit of copies."""
 
 _Options = dict[str, str | int | float | bool]
 

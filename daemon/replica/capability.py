@@ -94,6 +94,7 @@ class Replica(Capability):
         and a loop for each pattern of databases, which adds more of them.
         """
         from daemon.replica.compaction_watch import build_watch
+        from daemon.replica.limits import limit_routes
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.pages import PolicySite, policy_pages
@@ -140,5 +141,6 @@ class Replica(Capability):
             else (
                 *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
                 *policy_routes(runtime.config, runtime.audit),
+                *limit_routes(runtime.config, replicas.shared, runtime.audit),
             ),
         )

@@ -25,6 +25,7 @@ from daemon.sources.shared_readers import subscribe
 from daemon.state_directory.directory import open_state
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
+from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.shared import SharedResources, TargetThreads
+    from daemon.replica.shared import SharedResources
     from daemon.replica.status.policy_sections import PolicySection
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
@@ -165,7 +166,13 @@ def build_projection(
     )
     copier = Copier(file_systems, roots, guard=position.require_held)
     threads = shared.targets[settings.target]
-    copies = CopyPool(copier, workers=config.files.copy_workers, threads=threads.copies, beat=beat)
+    copies = CopyPool(
+        copier,
+        workers=config.files.copy_workers,
+        threads=threads.copies,
+        beat=beat,
+        throttle=Throttle(_rates(config, name, shared)),
+    )
     context = Context.between(
         source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
     )
@@ -181,10 +188,20 @@ def build_projection(
     return projection, copies
 
 
-def _open_load_pool(config: Config, context: Context, threads: TargetThreads) -> CopyPool:
+def _rates(config: Config, name: str, shared: SharedResources) -> Sequence[ByteRate]:
+    """Return the rates of a policy's copies: its own first, so that it waits there and holds up no other."""
+    return [shared.policy_rate(config, name), shared.rate]
+
+
+def _open_load_pool(config: Config, context: Context, shared: SharedResources) -> CopyPool:
     """Return the copies of one load."""
-    workers = config.files.copy_workers
-    return CopyPool(context.build_copier(), workers=workers, threads=threads.load_copies)
+    name = context.policy.name
+    return CopyPool(
+        context.build_copier(),
+        workers=config.files.copy_workers,
+        threads=shared.targets[config.policy(name).target].load_copies,
+        throttle=Throttle(_rates(config, name, shared), Urgency.LOAD),
+    )
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:
@@ -223,12 +240,11 @@ class _Replica:
         self._context = context = projection.loads.context
         try:
             position, applied_time_s = projection.read_state(), projection.find_time_s()
-            external = build_external(config, name, context)
+            external = build_external(config, name, context, _rates(config, name, shared))
         except BaseException:
             projection.close()
             raise
-        threads = shared.targets[config.policy(name).target]
-        load_copies = LoadCopies(lambda: _open_load_pool(config, context, threads))
+        load_copies = LoadCopies(lambda: _open_load_pool(config, context, shared))
         load_counts = LoadCounts()
         load_thread = LoadThread(context, load_copies.open, load_settings(config), progress=load_counts)
         self._followed = FollowedReplica(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from daemon.process.turns import Turns
 from daemon.sources.metastores import MetastoreClients
+from handlers.files.copying.byte_rates import ByteRate
 from handlers.replication.context import start_threads
 from handlers.replication.target.idle_turns import IdleWork
 from handlers.replication.target.long_work import LongWork
@@ -31,6 +32,9 @@ class SharedResources:
 
     metastores: MetastoreClients
     targets: Mapping[str, TargetThreads]
+    rate: ByteRate
+    """Of all copies."""
+    _rates: dict[str, ByteRate] = field(default_factory=dict)
     _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)
 
     @classmethod
@@ -47,7 +51,12 @@ class SharedResources:
                 )
                 for name in config.targets
             },
+            ByteRate(config.files.bytes_per_s_max),
         )
+
+    def policy_rate(self, config: Config, policy: str) -> ByteRate:
+        """Return the rate of a policy's copies."""
+        return self._rates.setdefault(policy, ByteRate(config.policy(policy).bytes_per_s_max))
 
     def turns(self, source: str, target: str) -> Turns:
         """Return the threads that follow the policies of a source and a target."""

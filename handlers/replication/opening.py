@@ -86,7 +86,8 @@ class Opening:
         position = self._start_without_state(on_target) if stored_position is None else stored_position
         recorded.resume(position, on_target=on_target)
         if is_pending(self.store):
-            run_bootstrap(context, self.store, self.options, self.beat)
+            with context.copies.as_load():
+                run_bootstrap(context, self.store, self.options, self.beat)
             on_target = position.event_id
             recorded.resume(position, on_target=on_target)
         self._survey_source()

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.events import SourceFile
-from handlers.files.copying.byte_limits import Throttle
+from handlers.files.copying.byte_rates import ByteRate, Throttle
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.jobs import SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
@@ -134,7 +134,7 @@ def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Number
         sweeps=False,
         guard=lambda: require_fence(file_systems, settings.fence),
     )
-    throttle = None if settings.bytes_per_s_max is None else Throttle(settings.bytes_per_s_max)
+    throttle = Throttle([ByteRate(settings.bytes_per_s_max)])
     with closing(CopyPool(copier, workers=settings.files_at_once, throttle=throttle)) as pool:
         handles = [(number, pool.submit(read_copy(values).task)) for number, values in rows]
         return [(number, write_outcome(_wait(handle))) for number, handle in handles]

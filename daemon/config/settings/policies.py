@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from daemon.config.fields import (
+    BYTES_PER_S_MIN,
     DatabasePatterns,
     DatabaseTemplate,
     Location,
@@ -88,7 +89,7 @@ class ExternalConfig(Section):
     )
     bytes_per_s_max: int | None = Field(
         default=None,
-        ge=1024,
+        ge=BYTES_PER_S_MIN,
         description="Bytes that these copies read in a second, comparisons included; no limit if not given.",
     )
 
@@ -113,7 +114,7 @@ class CopyJobsConfig(Section):
     )
     bytes_per_s_max: int | None = Field(
         default=None,
-        ge=1024,
+        ge=BYTES_PER_S_MIN,
         description="Bytes that all tasks of a job together read in a second; no limit if not given.",
     )
     spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
@@ -142,6 +143,12 @@ class PolicyRules(Section):
     copy_jobs: CopyJobsConfig | None = Field(
         default=None,
         description="Copies of many files as Spark jobs. Not given: all files are copied in the daemon.",
+    )
+    bytes_per_s_max: int | None = Field(
+        default=None,
+        ge=BYTES_PER_S_MIN,
+        description="Bytes that the daemon reads in a second for the copies of this policy; no limit if not "
+        "given. See also files.bytes_per_s_max.",
     )
     functions_dir: Location | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from daemon.config.fields import Name, Options, Secret, as_list
+from daemon.config.fields import BYTES_PER_S_MIN, Name, Options, Secret, as_list
 from daemon.config.section import Section, refused, setting
 from daemon.process.logs import LogSettings
 from daemon.process.metrics import POLICIES_MAX
@@ -188,6 +188,13 @@ class FilesConfig(Section):
         description="Files that all policies of a target copy at the same time, and as many again for loads. "
         "Half as many more are copied for policies that have none, so that large files of one policy do not "
         "delay the others.",
+    )
+    bytes_per_s_max: int | None = Field(
+        default=None,
+        ge=BYTES_PER_S_MIN,
+        description="Bytes that the daemon reads in a second for all copies together, without copy jobs; no "
+        "limit if not given. Copies for replay come before those of loads, and loads before the cycles of "
+        "external tables.",
     )
     options: dict[Name, Options] = Field(
         default={},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.state_directory.directory import open_state
-from handlers.files.copying.byte_limits import Throttle
+from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
 from handlers.files.copying.pool import CopyPool
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import ExternalSettings
@@ -42,8 +42,13 @@ def list_directory(config: Config, policy: str) -> Path:
     return config.state.dir / "external" / policy
 
 
-def build_external(config: Config, name: str, context: Context) -> ExternalThread | None:
-    """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked."""
+def build_external(
+    config: Config, name: str, context: Context, rates: Sequence[ByteRate]
+) -> ExternalThread | None:
+    """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked.
+
+    ``rates`` are those of all copies of the policy.
+    """
     policy = config.policy(name)
     if not policy.copies_external:
         return None
@@ -55,8 +60,10 @@ def build_external(config: Config, name: str, context: Context) -> ExternalThrea
         list_directory=list_directory(config, name),
     )
 
+    own_rate = ByteRate(external.bytes_per_s_max)
+
     def open_pool() -> CopyPool:
-        throttle = None if external.bytes_per_s_max is None else Throttle(external.bytes_per_s_max)
+        throttle = Throttle([own_rate, *rates], Urgency.CYCLE)
         return CopyPool(context.build_copier(), workers=external.workers, throttle=throttle)
 
     return ExternalThread(

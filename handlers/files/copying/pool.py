@@ -1,8 +1,8 @@
 """Copies many files at once: workers around one ``Copier``,
 with a bounded queue and a bound on bytes in flight.
 
-``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So
-a copy of hours sends heartbeats, and one that transfers nothing does not.
+``beat`` is called while a caller waits, whenever bytes have moved, a copy has ended or one waits for its rate
+since the last look. So a copy of hours sends heartbeats, and one that transfers nothing does not.
 
 A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts when a copy is
 submitted and the pool has fewer than ``workers``, and ends when the queue is empty. So a pool costs no thread
@@ -21,10 +21,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.byte_limits import ByteBudget
+from handlers.files.copying.byte_rates import Throttle, Urgency
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
 from handlers.shared_threads import SharedThreads
@@ -32,10 +34,9 @@ from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from handlers.files.copying.byte_limits import Throttle
     from handlers.files.paths import AllowedRoots
 
 
@@ -85,7 +86,8 @@ class CopyPool:
         """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given;
         ``beat`` is called in the threads of callers that wait while copies make progress.
 
-        ``throttle`` limits the bytes that all workers together read for copies; the pool closes it.
+        ``throttle`` limits the bytes that all workers together read for copies; none by default. The pool
+        closes it.
         """
         assert workers >= 1, workers
         assert queue_max >= 1, queue_max
@@ -100,7 +102,7 @@ class CopyPool:
         self._queue: deque[CopyHandle] = deque()
         self._running: set[CopyHandle] = set()
         self._beat = beat
-        self._throttle = throttle
+        self._throttle = throttle or Throttle(())
         self._steps = 0
         """Grows with every chunk that moved and every copy that ended."""
         self._steps_seen = 0
@@ -170,14 +172,22 @@ class CopyPool:
     def _report_progress(self) -> None:
         with self._lock:
             moved, self._steps_seen = self._steps != self._steps_seen, self._steps
-        if moved:
+        if moved or self._throttle.has_waiting:
             self._beat()
 
     def _note_step(self, size_bytes: int) -> None:
         with self._lock:
             self._steps += 1
-        if self._throttle is not None:
-            self._throttle.use(size_bytes)
+        self._throttle.use(size_bytes)
+
+    @contextmanager
+    def as_load(self) -> Iterator[None]:
+        """Let the copies of a block wait for those that replay needs."""
+        before, self._throttle.urgency = self._throttle.urgency, Urgency.LOAD
+        try:
+            yield
+        finally:
+            self._throttle.urgency = before
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start,
@@ -208,8 +218,7 @@ class CopyPool:
         for handle in queued:  # no caller waits for them
             handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
         self.cancel(running)
-        if self._throttle is not None:
-            self._throttle.close()
+        self._throttle.close()
         self._budget.close()
         self._threads.cancel_waiting()
         if self._own_threads is not None:
@@ -227,7 +236,7 @@ class CopyPool:
 
     def _work(self) -> None:
         """Copy until the queue is empty or some copies are settled, and then take the next turn."""
-        files_max = 1 if self._throttle is not None else UNSETTLED_MAX
+        files_max = 1 if self._throttle.is_limited else UNSETTLED_MAX
         unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
         while (handle := self._next()) is not None:
             self._run(handle, unsettled)

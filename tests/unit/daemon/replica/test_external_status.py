@@ -90,7 +90,7 @@ def test_copies_need_a_base_and_a_period(tmp_path: Path) -> None:
     )
     assert [each.policies["shop"].copies_external for each in (none, off, on)] == [False, False, True]
     context: Any = SimpleNamespace()
-    assert build_external(off, "shop", context) is None
+    assert build_external(off, "shop", context, []) is None
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -1,0 +1,77 @@
+"""Actions that change the limits of copying while the daemon runs; a restart returns to the configuration.
+
+A limit is changed in memory, at once, without the loop of a policy: an operator sets one because a network is
+overloaded now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Interval
+from pydantic import TypeAdapter
+
+from daemon.config.fields import BYTES_PER_S_MIN
+from daemon.http.actions import STRICT, action_route
+from daemon.http.operations import BASE, Operation
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.config.model import Config
+    from daemon.http.actions import Audit
+    from daemon.http.operations import ApiRoute
+    from daemon.replica.shared import SharedResources
+    from handlers.files.copying.byte_rates import ByteRate
+
+
+@dataclass(frozen=True)
+class LimitParameters:
+    """The new limit."""
+
+    __pydantic_config__ = STRICT
+    bytes_per_s_max: Annotated[int, Interval(ge=BYTES_PER_S_MIN)] | None
+    """Null for none."""
+
+
+@dataclass(frozen=True)
+class LimitAnswer:
+    """The limit before, and now."""
+
+    before: int | None
+    bytes_per_s_max: int | None
+
+
+def limit_routes(config: Config, shared: SharedResources, audit: Audit) -> Sequence[ApiRoute]:
+    """Return the actions that limit the copies of the daemon, and of one policy."""
+
+    def route(path: str, summary: str, find: Callable[[str], ByteRate]) -> ApiRoute:
+        operation = Operation(
+            path=f"{BASE}/{path}/limit",
+            tag="Policies",
+            summary=summary,
+            answer=TypeAdapter(LimitAnswer),
+            name="Name of the policy.",
+            body=TypeAdapter(LimitParameters),
+        )
+
+        def do(name: str, given: LimitParameters) -> dict[str, Any]:
+            rate = find(name)
+            before = rate.bytes_per_s
+            rate.change(given.bytes_per_s_max)
+            return {"before": before, "bytes_per_s_max": given.bytes_per_s_max}
+
+        return action_route(operation, LimitParameters, do, audit)
+
+    def find_of_policy(name: str) -> ByteRate:
+        if config.find_policy(name) is None:
+            raise NotFound("this daemon does not follow the policy", policy=name[:200])
+        return shared.policy_rate(config, name)
+
+    return (
+        route("copies", "Limit the bytes a second of all copies.", lambda _: shared.rate),
+        route("policies/{name}", "Limit the bytes a second of a policy's copies.", find_of_policy),
+    )
