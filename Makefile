@@ -168,6 +168,10 @@ pictures: venv ## Draw the pictures of the documentation
 chart: venv ## Lint and render the Helm chart
 	$(PYTEST) tests/unit/helm
 
+.PHONY: cli-page
+cli-page: venv ## Write docs/CLI.md, the help of every command
+	$(BIN)/python -m dev.cli_page
+
 .PHONY: chart-schema
 chart-schema: venv ## Write the settings of the configuration into the chart's schema of values
 	$(BIN)/python -m dev.chart_schema

@@ -37,6 +37,7 @@ class Replica(Capability):
             "daemon.replica.verification.commands",
             "Compare the replica of a policy with its source.",
         ),
+        Command("policy", "daemon.replica.commands.policies", "List and show the policies."),
         Command("release", "daemon.replica.commands.operations", "Follow a quarantined table again."),
         Command(
             "pause", "daemon.replica.commands.operations", "Stop applying events of a policy for a while."

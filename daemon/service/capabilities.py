@@ -41,11 +41,13 @@ CAPABILITIES: Final[Sequence[Capability]] = (
 
 SHARED_COMMANDS: Final = (
     Command("backup", "daemon.service.state_commands", "Copy the state files, even while the daemon runs."),
+    Command("completion", "daemon.service.completion", "Print the script that completes names in a shell."),
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
     Command("dlq", "daemon.kafka.commands", "List, show and replay dead letters."),
     Command(
         "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message names."
     ),
+    Command("doctor", "daemon.service.doctor", "Check the installation: one page for a report."),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
     Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
     Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),

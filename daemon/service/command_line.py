@@ -7,6 +7,7 @@ imports nothing but click.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from daemon.service.capabilities import CAPABILITIES, all_commands, all_sections, command_groups
-from daemon.terminal.application import CommandGroup, print_failure, print_text, say_where_it_runs
+from daemon.terminal.application import COMPLETION, CommandGroup, print_failure, print_text, say_where_it_runs
 
 
 if TYPE_CHECKING:
@@ -57,7 +58,12 @@ class _LazyGroup(CommandGroup):
         entry = all_commands().get(cmd_name)
         if entry is None:
             return None
-        return say_where_it_runs(getattr(import_module(entry.module), entry.name))
+        command = getattr(import_module(entry.module), entry.name)
+        if COMPLETION in os.environ:
+            from daemon.service.completion import complete_names
+
+            complete_names(command)
+        return say_where_it_runs(command)
 
     # ARG002: click's signature
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -68,6 +68,8 @@ def version_text() -> str:
         return "0+source"
 
 
+COMPLETION: Final = "_TIDELINE_COMPLETE"
+"""The variable with which the script of a shell requests completions; click reads it."""
 LOCAL: Final = "Runs beside the state directory of the daemon, with its configuration, and has no --url."
 """Said by the help of every command that reads the configuration and cannot ask a daemon elsewhere."""
 
