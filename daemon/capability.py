@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from daemon.config.section import ConfigSection
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.http.actions import Audit
-    from daemon.process.loop import Job
+    from daemon.process.loops.loop import Job
     from daemon.sources.connections import CallMetrics
     from daemon.sources.shared_readers import SharedReaders
     from daemon.status.model import DaemonStatus, StatusSection

@@ -16,9 +16,9 @@ import structlog
 
 from daemon.catalog.opening import open_catalog, projection_name
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
-from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import LazyLoop, Pulse
+from daemon.process.loops.loop import Job
 from daemon.sources.shared_readers import subscribe
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.status.model import FailingLoad
     from handlers.events import Event
     from handlers.failures import TableFailure

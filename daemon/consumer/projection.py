@@ -13,8 +13,8 @@ idempotent.
 Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from.
 Recovery is therefore the same as a normal start.
 
-The loop runs in turns (``daemon.process.loop``): it never waits itself but for events that its own client
-fetches, and yields how long it rests.
+The loop runs in turns (``daemon.process.loops.loop``): it waits only for events that its own client fetches,
+and yields how long it rests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daemon.consumer.event_reader import Batch, EventReader
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.consumer.settings import ReaderStatus
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from handlers.events import Event
     from handlers.failures import TableFailure
     from state.errors import TidelineError
@@ -136,7 +136,7 @@ _BUSY_WAIT_S: Final = 0.01
 
 
 class ProjectionLoop:
-    """A projection with its reader, as the supervisor runs it (``daemon.process.heartbeat.Loop``).
+    """A projection with its reader, as the supervisor runs it (``daemon.process.loops.heartbeat.Loop``).
 
     A restart of the loop continues with both. So the state is released only when a stop is requested.
     """

@@ -13,7 +13,7 @@ from daemon.flat.settings import FLAT
 from daemon.flat.status import DriverProgress, FlatStatus
 from daemon.process.child import STOPPED, build_command, reported_error
 from daemon.process.child_loop import ChildLoop
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.loop import Job, LoopState
 from daemon.process.redaction import redact
 from state.errors import DriverEnded, StateLocked
 from streaming.driver.progress import STOP_REQUESTED

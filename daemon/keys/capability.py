@@ -60,7 +60,7 @@ class Keys(Capability):
         from daemon.keys.loop import LOOP, build_mining
         from daemon.keys.metrics import MiningMetrics
         from daemon.keys.status import MINING_STATUS
-        from daemon.process.loop import Job
+        from daemon.process.loops.loop import Job
         from daemon.status.reporter import SectionPart
 
         metrics = MiningMetrics(runtime.registry)

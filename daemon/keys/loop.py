@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.keys.metrics import MiningMetrics
-    from daemon.process.loop import LoopStatus
+    from daemon.process.loops.loop import LoopStatus
     from state.errors import TidelineError
 
 

@@ -2,8 +2,8 @@
 start it, pass on what it reports, end it, and raise the error that its end means.
 
 The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its
-class (``daemon.process.retry_policy``). A restarted child continues from its own durable state, so killing
-one is always safe.
+class (``daemon.process.loops.retry_policy``). A restarted child continues from its own durable state, so
+killing one is always safe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from state.errors import TidelineError
 
 

@@ -20,9 +20,9 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.signatures import source_signatures
 from daemon.kafka.topic import source_topic
-from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import LazyLoop, Pulse
+from daemon.process.loops.loop import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.relay.start_position import Start, StoredPosition, resume
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from daemon.config.settings.clusters import SourceConfig
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.sources.connections import CallMetrics
     from daemon.sources.log_connections import Connect
     from daemon.sources.unlogged_partitions import UnloggedPartitions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.relay.publisher import Publisher, RelaySettings
     from daemon.relay.start_position import Start, StoredPosition
     from daemon.sources.outbox import Outbox
@@ -41,9 +41,9 @@ STOP_NOTICED_S: Final = 0.2
 class Pace:
     """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work.
 
-    Polling is not a retry (``daemon.process.retry_policy.RestartPolicy``): an empty answer is a success, so
-    pauses have no jitter, stay far below a second and never end. A failure of the metastore ends the loop
-    instead, and the supervisor decides on the restart.
+    Polling is not a retry (``daemon.process.loops.retry_policy.RestartPolicy``): an empty answer is a
+    success, so pauses have no jitter, stay far below a second and never end. A failure of the metastore ends
+    the loop instead, and the supervisor decides on the restart.
     """
 
     def __init__(self, min_s: float, max_s: float) -> None:

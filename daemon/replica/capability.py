@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
     from daemon.consumer.event_window import SharedEvent
-    from daemon.process.loop import Job
+    from daemon.process.loops.loop import Job
     from daemon.replica.status.compactions import CompactionStatus
     from daemon.status.model import StatusSection
 
@@ -95,12 +95,12 @@ class Replica(Capability):
         and a loop for each pattern of databases, which adds more of them.
         """
         from daemon.replica.compaction_watch import build_watch
-        from daemon.replica.limits import limit_routes
+        from daemon.replica.http.limits import limit_routes
+        from daemon.replica.http.pages import PolicySite, policy_pages
+        from daemon.replica.http.routes import policy_routes
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
-        from daemon.replica.pages import PolicySite, policy_pages
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
-        from daemon.replica.routes import policy_routes
         from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.division import DAEMONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.process.heartbeat import wait
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import wait
+from daemon.process.loops.loop import Job
 from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
 from daemon.sources.connections import measured_metastore
 from handlers.replication.operations.compaction import read_backlog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.capability import Runtime
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from handlers.metastore.client import Metastore
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.consumer.topic_reader import TopicReader
-    from daemon.process.heartbeat import Heartbeat
     from daemon.process.inbox import Inbox, Request
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.replica.bootstrap_turns import BootstrapTurns
     from handlers.events import Event
     from handlers.failures import TableFailure

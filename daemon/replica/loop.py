@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
-from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import LazyLoop, Pulse
+from daemon.process.loops.loop import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job
 from daemon.replica.external.policy_cycles import build_external
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from daemon.capability import Runtime
     from daemon.config.model import Config
     from daemon.consumer.topic_reader import TopicReader
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.replica.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.shared import SharedResources

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from daemon.process.heartbeat import wait
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import wait
+from daemon.process.loops.loop import Job
 from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
-from daemon.replica.known_tables import KnownTables, LastNames
+from daemon.replica.http.known_tables import KnownTables, LastNames
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from daemon.capability import Runtime
     from daemon.config.model import Config
     from daemon.consumer.projection import ProjectionStatus
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.replica.loop import ReplicaPart
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.status.policy_sections import PolicySection

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from daemon.process.turns import Turns
+from daemon.process.loops.turns import Turns
 from daemon.sources.metastores import MetastoreClients
 from handlers.files.copying.byte_rates import ByteRate
 from handlers.replication.context import start_threads

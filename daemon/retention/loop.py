@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.topic import source_topic
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 from daemon.retention.measurement import Measurement, Reader, measure
 from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.kafka.topic import Topic
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.status.model import DaemonStatus
 
 

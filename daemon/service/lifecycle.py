@@ -36,12 +36,12 @@ from daemon.http.openapi import described
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
+from daemon.process.loops.retry_policy import FAILED_RETRY, RestartPolicy
+from daemon.process.loops.supervisor import Supervisor
 from daemon.process.metrics import POLICIES_MAX, LoopMetrics, PolicySeries, build_registry
 from daemon.process.redaction import redactor, use_secrets
-from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
-from daemon.process.supervisor import Supervisor
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.service.configuration_page import configuration_page
 from daemon.service.dead_letter_routes import dead_letter_routes

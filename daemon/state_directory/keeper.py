@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.process.heartbeat import wait
 from daemon.process.inbox import Inbox, requests_directory
+from daemon.process.loops.heartbeat import wait
 from daemon.state_directory.backup import write_backup
 from daemon.state_directory.directory import open_stores
 from state.errors import InvalidRequest, StateCorrupt, TidelineError
 
 
 if TYPE_CHECKING:
-    from daemon.process.heartbeat import Heartbeat
     from daemon.process.inbox import Request
+    from daemon.process.loops.heartbeat import Heartbeat
     from state.store.sqlite import SqliteStore
 
 

@@ -1,6 +1,6 @@
 """The actions of the API that end states which need an operator, so that a page can offer them as buttons.
 
-The routes are those of ``daemon.replica.routes`` and ``daemon.relay.routes``; a test compares the paths.
+The routes are those of ``daemon.replica.http.routes`` and ``daemon.relay.routes``; a test compares the paths.
 """
 
 from __future__ import annotations

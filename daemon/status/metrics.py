@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from daemon.process.loop import LoopState
+from daemon.process.loops.loop import LoopState
 from daemon.process.metrics import POLICIES_MAX
 from daemon.status.actions import KINDS
 from daemon.status.summed_metrics import sum_up

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemon.consumer.settings import ReaderStatus
-from daemon.process.loop import LoopState, LoopStatus
+from daemon.process.loops.loop import LoopState, LoopStatus
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
 from daemon.terminal.application import version_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from daemon.consumer.projection import ProjectionStatus
-    from daemon.process.supervisor import Supervisor
+    from daemon.process.loops.supervisor import Supervisor
     from daemon.status.model import FailingLoad, StatusSection
 
 

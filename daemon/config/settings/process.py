@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from daemon.config.fields import BYTES_PER_S_MIN, Name, Options, Secret, as_list
 from daemon.config.section import Section, refused, setting
 from daemon.process.logs import LogSettings
+from daemon.process.loops.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.metrics import POLICIES_MAX
-from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from handlers.files.copying.pool import WORKERS_DEFAULT
 
 

@@ -15,7 +15,7 @@ from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.configured.status import DifferingTable, EndpointStatus
 from daemon.process.child import STARTED, build_command, reported_error
 from daemon.process.child_loop import ChildLoop
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 from daemon.process.redaction import redact
 from state.errors import EndpointEnded, MalformedEvent
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from daemon.capability import Runtime
-    from daemon.process.loop import LoopStatus
+    from daemon.process.loops.loop import LoopStatus
     from state.errors import TidelineError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from prometheus_client import CollectorRegistry
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.loops.heartbeat import Pulse
 from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loop import bootstrap_options, build_projection, load_settings

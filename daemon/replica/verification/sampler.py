@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.process.heartbeat import Pulse, wait
-from daemon.process.loop import Job
+from daemon.process.loops.heartbeat import Pulse, wait
+from daemon.process.loops.loop import Job
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, SHOWN_MAX, DifferingTable, SamplerStatus
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.capability import Runtime
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from daemon.replica.shared import SharedResources
     from handlers.replication.verification.findings import TableResult
     from handlers.replication.verification.verifier import Verifier

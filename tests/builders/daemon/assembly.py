@@ -12,7 +12,7 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
 from daemon.process.metrics import LoopMetrics
-from daemon.replica.pages import PolicySite, policy_pages
+from daemon.replica.http.pages import PolicySite, policy_pages
 from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
 from daemon.service.lifecycle import build_parts
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daemon.config.model import Config
-    from daemon.process.loop import Job
+    from daemon.process.loops.loop import Job
     from daemon.status.history import HistoryPoint
     from daemon.status.model import DaemonStatus
 

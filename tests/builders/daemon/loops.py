@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from daemon.process.retry_policy import RestartPolicy
-from daemon.process.supervisor import Supervisor
+from daemon.process.loops.retry_policy import RestartPolicy
+from daemon.process.loops.supervisor import Supervisor
 from daemon.replica.status.copies import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from handlers.failures import Backoff, TableFailure
@@ -16,8 +16,8 @@ from handlers.failures import Backoff, TableFailure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.process.heartbeat import Heartbeat
-    from daemon.process.loop import Job
+    from daemon.process.loops.heartbeat import Heartbeat
+    from daemon.process.loops.loop import Job
 
 
 T = TypeVar("T")

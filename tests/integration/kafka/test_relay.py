@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.loop import Job, LoopState
 from daemon.relay.publisher import Publisher, RelaySettings
 from state.errors import GapDetected, Inconsistent, InvalidRequest, KafkaUnavailable, MetastoreUnavailable
 from state.event_log.positions import Position

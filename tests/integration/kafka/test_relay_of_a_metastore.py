@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config.settings.clusters import RelayConfig
-from daemon.process.loop import Job
-from daemon.process.retry_policy import RestartPolicy
-from daemon.process.supervisor import Supervisor
+from daemon.process.loops.loop import Job
+from daemon.process.loops.retry_policy import RestartPolicy
+from daemon.process.loops.supervisor import Supervisor
 from daemon.relay.loop import RelayLoop
 from daemon.relay.publisher import RelaySettings
 from dev.fixtures.writing_client import WritingMetastore

@@ -15,7 +15,7 @@ import yaml
 from daemon.endpoint.answers.table_access import Reason
 from daemon.endpoint.configured.loop import loop_name
 from daemon.flat import settings
-from daemon.process.loop import LoopState
+from daemon.process.loops.loop import LoopState
 from daemon.service.configuration import load_config
 from tests.builders.page_anchors import page_anchors
 from tests.unit.helm.conftest import CHART, Render, Values

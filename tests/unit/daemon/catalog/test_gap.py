@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from daemon.catalog.loop import _Catalog
-from daemon.process.retry_policy import Verdict, judge
+from daemon.process.loops.retry_policy import Verdict, judge
 from state.errors import GapDetected
 from state.event_log.positions import Position
 

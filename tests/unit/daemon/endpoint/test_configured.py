@@ -17,7 +17,7 @@ from daemon.endpoint.configured.settings import SERVE, choose_source, endpoint_s
 from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.metrics import EndpointMetrics
-from daemon.process.loop import LoopState, LoopStatus
+from daemon.process.loops.loop import LoopState, LoopStatus
 from daemon.service.configuration import config_reader
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from daemon.flat.loop import DriverLoop
 from daemon.flat.metrics import FlatMeasures, FlatMetrics
 from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.loop import Job, LoopState
 from daemon.process.redaction import Redactor
 from state.errors import ConfigError
 from tests.builders.daemon.loops import Scripted, eventually, supervise
@@ -31,7 +31,7 @@ from tests.builders.flat.fake_drivers import literal, program, progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.process.supervisor import Supervisor
+    from daemon.process.loops.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.flat.loop import flat_status
 from daemon.flat.status import FLATS, DriverProgress, FlatStatus
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 from daemon.status.model import DaemonStatus
 from daemon.status.reporter import SectionPart, StatusContext, StatusReporter
 from daemon.status.text import status_text

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from daemon.keys.loop import MinerLoop
 from daemon.keys.metrics import MiningMetrics
 from daemon.keys.status import MinedSource, MiningStatus
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.loop import Job, LoopState
 from daemon.status.client import load_status
 from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
@@ -33,7 +33,7 @@ from tests.builders.flat.fake_drivers import literal, program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.process.supervisor import Supervisor
+    from daemon.process.loops.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"

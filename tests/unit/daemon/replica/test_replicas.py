@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.loops.heartbeat import Pulse
 from daemon.replica import loop
 from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.process.loop import Job
+    from daemon.process.loops.loop import Job
     from handlers.files.copying.pool import CopyPool
     from handlers.replication.projection import ReplicationProjection
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.loops.heartbeat import Pulse
 from daemon.replica.loop import build_projection
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics

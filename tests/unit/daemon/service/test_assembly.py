@@ -8,8 +8,8 @@ import pytest
 
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
-from daemon.process.heartbeat import LazyLoop
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.heartbeat import LazyLoop
+from daemon.process.loops.loop import Job, LoopState
 from daemon.replica.policies import handler_policy
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemon.assembly import config_of, parts_of

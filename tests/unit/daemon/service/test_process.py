@@ -47,7 +47,7 @@ import sys
 import daemon.service.lifecycle as lifecycle
 from daemon.capability import Parts
 from daemon.service.command_line import call
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 def idle(heartbeat):
     heartbeat.stopping.wait(600)
 lifecycle.build_parts = lambda _: Parts(jobs=(Job("idles", idle),))
@@ -99,7 +99,7 @@ import sys, time
 import daemon.service.lifecycle as lifecycle
 from daemon.capability import Parts
 from daemon.service.command_line import call
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 lifecycle.build_parts = lambda _: Parts(jobs=(Job("hangs", lambda _: time.sleep(600)),))
 sys.exit(call(["run", "-c", sys.argv[1]]))
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.loops.heartbeat import Pulse
 from daemon.state_directory.backup import MANIFEST, read_backup, restore_backup, write_backup
 from daemon.state_directory.directory import open_state, open_stores, write_atomically
 from daemon.state_directory.keeper import StateKeeper

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.process.loop import Job, LoopState
+from daemon.process.loops.loop import Job, LoopState
 from state.store.sqlite import SqliteStore
 from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.replication.fake_target import faked_replica
@@ -16,7 +16,7 @@ from tests.builders.stores.full_disk import full_disk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
     from handlers.events import Event
 
 

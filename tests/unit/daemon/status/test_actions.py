@@ -11,7 +11,7 @@ import pytest
 
 from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.http.operations import ApiRoute
-from daemon.process.loop import LoopState
+from daemon.process.loops.loop import LoopState
 from daemon.replica.external.status import EXTERNAL
 from daemon.replica.status.compactions import COMPACTIONS
 from daemon.replica.status.left import LEFT

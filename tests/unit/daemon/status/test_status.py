@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.consumer.projection import ProjectionStatus
-from daemon.process.loop import Job
+from daemon.process.loops.loop import Job
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.status.text import status_text
@@ -21,7 +21,7 @@ from tests.builders.daemon.loops import Scripted, daemon_status, eventually, sup
 
 
 if TYPE_CHECKING:
-    from daemon.process.supervisor import Supervisor
+    from daemon.process.loops.supervisor import Supervisor
 
 
 GOLDEN = """\

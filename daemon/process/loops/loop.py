@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from daemon.process.retry_policy import Verdict, judge
+from daemon.process.loops.retry_policy import Verdict, judge
 from state.errors import TidelineError, Transient
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from daemon.process.heartbeat import Heartbeat
-    from daemon.process.retry_policy import RestartPolicy
-    from daemon.process.turns import Turns
+    from daemon.process.loops.heartbeat import Heartbeat
+    from daemon.process.loops.retry_policy import RestartPolicy
+    from daemon.process.loops.turns import Turns
 
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class LoopStatus:
 
 
 class LoopHeartbeat:
-    """The heartbeat of one loop (``daemon.process.heartbeat.Heartbeat``)."""
+    """The heartbeat of one loop (``daemon.process.loops.heartbeat.Heartbeat``)."""
 
     def __init__(self, loop: SupervisedLoop, stopping: threading.Event, settled_s: float) -> None:
         self._loop = loop

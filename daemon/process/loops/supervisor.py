@@ -10,14 +10,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from daemon.process.loop import SupervisedLoop
+from daemon.process.loops.loop import SupervisedLoop
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.process.loop import Job, LoopMeasures, LoopStatus
-    from daemon.process.retry_policy import RestartPolicy
+    from daemon.process.loops.loop import Job, LoopMeasures, LoopStatus
+    from daemon.process.loops.retry_policy import RestartPolicy
 
 
 class Supervisor:

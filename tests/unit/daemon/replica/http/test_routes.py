@@ -15,8 +15,8 @@ from daemon.http.actions import ActionList, Audit, audit_route
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.replica import routes
-from daemon.replica.routes import policy_routes
+from daemon.replica.http import routes
+from daemon.replica.http.routes import policy_routes
 from daemon.service.command_line import call
 from handlers.replication.operations.compaction import RequestedCompaction
 from state.errors import InvalidRequest

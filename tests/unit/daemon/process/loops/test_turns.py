@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.process.turn_queue import Task, TaskState, TurnQueue, TurnRules
-from daemon.process.turns import Turns
+from daemon.process.loops.turn_queue import Task, TaskState, TurnQueue, TurnRules
+from daemon.process.loops.turns import Turns
 from tests.builders.daemon.loops import eventually
 
 

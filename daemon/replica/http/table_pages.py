@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.known_tables import KnownTables
+    from daemon.replica.http.known_tables import KnownTables
     from daemon.site.pages import Asked
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 

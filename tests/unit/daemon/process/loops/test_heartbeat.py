@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.loops.heartbeat import Pulse
 from daemon.sources.connections import CallMetrics, measured_metastore
 from handlers.metastore.session import Session
 from state.errors import InvalidRequest

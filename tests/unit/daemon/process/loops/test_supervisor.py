@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.process.loop import Job, LoopState
-from daemon.process.retry_policy import RestartPolicy, Verdict, judge
-from daemon.process.turn_queue import TurnRules
-from daemon.process.turns import Turns
+from daemon.process.loops.loop import Job, LoopState
+from daemon.process.loops.retry_policy import RestartPolicy, Verdict, judge
+from daemon.process.loops.turn_queue import TurnRules
+from daemon.process.loops.turns import Turns
 from state.errors import (
     AmbiguousCall,
     ConfigError,
@@ -32,7 +32,7 @@ from tests.builders.daemon.loops import Scripted, eventually, supervise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.loops.heartbeat import Heartbeat
 
 
 def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:

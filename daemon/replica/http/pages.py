@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.http.transport.answering import Lane
 from daemon.replica.copy_jobs.progress import job_line
 from daemon.replica.external.status import EXTERNAL
+from daemon.replica.http.table_pages import PolicyTableList, row_of, table_values
 from daemon.replica.loop import projection_name
 from daemon.replica.status.compactions import COMPACTIONS
 from daemon.replica.status.copies import COPIES
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.points import POINTS
-from daemon.replica.table_pages import PolicyTableList, row_of, table_values
 from daemon.replica.verification.status import VERIFICATION
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import BEHIND_S
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.known_tables import KnownTables
+    from daemon.replica.http.known_tables import KnownTables
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 

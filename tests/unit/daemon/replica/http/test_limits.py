@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from daemon.config.fields import BYTES_PER_S_MIN
 from daemon.http.actions import Audit
-from daemon.replica.limits import limit_routes
+from daemon.replica.http.limits import limit_routes
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from tests.builders.daemon.assembly import config_of

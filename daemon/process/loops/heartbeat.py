@@ -60,7 +60,7 @@ class Loop(Protocol):
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float] | None:
         """Run until ``heartbeat.stopping`` is set; raise the error that ended it. Returns an iterator over
-        its rests if it runs in turns (``daemon.process.loop``).
+        its rests if it runs in turns (``daemon.process.loops.loop``).
         """
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.turn_queue import Task, TurnQueue, TurnRules
+from daemon.process.loops.turn_queue import Task, TurnQueue, TurnRules
 
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Policies over HTTP: their actions and their pages."""
