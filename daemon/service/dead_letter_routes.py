@@ -1,6 +1,7 @@
 """Dead letters over HTTP: the last ones, and the action that decodes one of them again.
 
-They do what ``tideline dlq list`` and ``tideline dlq replay`` do. The contents of a record are not shown.
+They do what ``tideline dlq list`` and ``tideline dlq replay`` do, for operators: a reason may quote a record.
+The contents of a record are not shown.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from daemon.http.actions import NoParameters, action_route
-from daemon.http.endpoints import made_response, make_json
+from daemon.http.endpoints import Made, made_response, make_json, may_operate
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
-from state.errors import NotFound
+from state.errors import Forbidden, NotFound
 
 
 if TYPE_CHECKING:
@@ -83,12 +84,17 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         return asdict(ReplayAnswer(result.letter.number, result.outcome, result.problem))
 
     async def endpoint(request: Request) -> Response:
-        return await made_response(request, lambda: make_json(list_last()), Lane.STORE)
+        def make() -> Made:
+            if not may_operate(request):
+                raise Forbidden("the role of the client may not see this", role="view", needed="operate")
+            return make_json(list_last())
+
+        return await made_response(request, make, Lane.STORE)
 
     listed = Operation(
         path=f"{BASE}/dead-letters",
         tag=_TAG,
-        summary=f"The last {LISTED} records that could not be used.",
+        summary=f"The last {LISTED} records that could not be used, for operators.",
         answer=TypeAdapter(LetterList),
     )
     replayed = Operation(

@@ -103,7 +103,7 @@ def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str)
     a missing partition is a separate difference.
     """
     if isinstance(target, str):
-        yield Difference("rows", "", f"{sum(each.count for each in source.values()):,} rows", target)
+        yield Difference("rows", "", count_text(sum(each.count for each in source.values()), "row"), target)
         return
     for name in sorted(source.keys() & target.keys()):
         if source[name] != target[name]:

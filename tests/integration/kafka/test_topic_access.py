@@ -65,7 +65,8 @@ def test_writers_are_found_by_name_prefix_and_wildcard(
 ) -> None:
     monkeypatch.setenv("TIDELINE_TEST_PASSWORD", "tideline-secret")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    new = NewTopic("lake.events", 1, config={"max.message.bytes": str(16 * 1024 * 1024)})
+    settings = {"max.message.bytes": str(16 * 1024 * 1024), "compression.type": "zstd"}
+    new = NewTopic("lake.events", 1, config=settings)
     admin.create_topics([new])["lake.events"].result(20)
 
     def add(*rules: AclBinding) -> None:

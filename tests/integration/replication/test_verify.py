@@ -247,8 +247,8 @@ def test_rows_are_read_under_the_write_id_list_as_the_sql_engine_reads_them(
     assert tables["rowed"]["rows"] == sum(counted.values())
     rows = [each for each in tables["rowed"]["differences"] if each["kind"] == "rows"]
     assert [each["key"] for each in rows] == ["dt=a"], "as many rows, but another one"
-    assert rows[0]["source"].startswith("1 rows")
-    assert rows[0]["target"].startswith("1 rows")
+    assert rows[0]["source"].startswith("1 row, ")
+    assert rows[0]["target"].startswith("1 row, ")
 
 
 def test_a_compaction_on_either_side_is_no_difference_but_is_counted(shared: Replica) -> None:

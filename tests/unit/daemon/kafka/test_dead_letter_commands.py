@@ -21,7 +21,7 @@ from daemon.service.dead_letter_routes import LetterList, dead_letter_routes
 from state.errors import MalformedEvent
 from tests.builders.daemon.assembly import config_of
 from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import acted, asked, operated
+from tests.builders.daemon.http_client import OPERATOR, acted, asked, operated
 from tests.builders.kafka.mock_broker import mock_broker
 
 
@@ -96,7 +96,8 @@ def test_the_api_lists_the_last_letters_without_their_contents_and_decodes_one_a
     audit = Audit()
     routes = dead_letter_routes(config_of(yaml.safe_load(config.read_text())), audit)
     with operated(tmp_path, *routes) as server:
-        body = asked(server.port, "/api/v1/dead-letters").text
+        assert asked(server.port, "/api/v1/dead-letters").status == 403
+        body = asked(server.port, "/api/v1/dead-letters", token=OPERATOR).text
         replayed = acted(server.port, "/api/v1/dead-letters/0/replay")
         refused = [acted(server.port, f"/api/v1/dead-letters/{name}/replay")[0] for name in ("2", "-1", "x")]
     check_form(TypeAdapter(LetterList), body)

@@ -27,8 +27,8 @@ def test_a_check_writes_reads_and_replaces_files_and_leaves_nothing(tmp_path: Pa
     checked.read()
     checked.write()
     names = [step.name for step in checked.steps]
-    assert names[:3] == ["list", "write 1 bytes", "read 1 bytes"]
-    assert "replace 20971520 bytes" in names
+    assert names[:3] == ["list", "write 1 byte", "read 1 byte"]
+    assert "replace 20,971,520 bytes" in names
     assert list(tmp_path.iterdir()) == []
 
 

@@ -229,7 +229,7 @@ def test_a_state_is_never_used_for_another_target_database(replica: FakedReplica
     replica.projection.apply([created(1)])
     replica.projection.settle()
     before = dict(replica.parameters)
-    with pytest.raises(ConfigError, match=r"target_database.*'shop_x'.*'shop_r'.*Restore the setting"):
+    with pytest.raises(ConfigError, match=r"target_database.*shop_x.*shop_r.*Restore the setting"):
         with_target(replica, "shop_x")
     with pytest.raises(ConfigError, match="another target database"):
         replica.projection.plan_promotion()
@@ -249,7 +249,7 @@ def test_external_tables_are_never_followed_in_another_place(replica: FakedRepli
         txn.delete(BASE_KEY)  # as in the state of an earlier build
     with_base(replica, "file:/replica/")
     for changed in ("file:/elsewhere", None):
-        with pytest.raises(ConfigError, match=r"external_base.*'file:/replica'.*Restore the setting"):
+        with pytest.raises(ConfigError, match=r"external_base.*file:/replica.*Restore the setting"):
             with_base(replica, changed)
     with_base(replica, "file:///replica").apply([created(1)])
 
@@ -259,7 +259,7 @@ def test_the_error_for_a_target_with_an_older_epoch_names_the_epochs(replica: Fa
     replica.projection.settle()
     expected = replica.parameters[EPOCH]
     replica.parameters[EPOCH] = "0-old"
-    with pytest.raises(TargetDiverged, match=r"key='tideline.epoch', value='0-old'") as stopped:
+    with pytest.raises(TargetDiverged, match=r"key=tideline.epoch, value=0-old") as stopped:
         replica.restart()
     replica.parameters[EPOCH] = str(stopped.value.context["expected"])
     assert replica.parameters[EPOCH] == expected

@@ -150,7 +150,7 @@ def test_rows_that_came_back_after_a_lost_overwrite_are_found() -> None:
 def test_plain_files_are_compared_by_size_and_by_checksum_where_it_was_read() -> None:
     assert list(compare_files({"a": FileFacts(1, "x")}, {"a": FileFacts(1, "x")})) == []
     (changed,) = differences(list(compare_files({"a": FileFacts(1, "x")}, {"a": FileFacts(1, "y")})))
-    assert (changed.source, changed.target) == ("1 bytes, md5 x", "1 bytes, md5 y")
+    assert (changed.source, changed.target) == ("1 byte, md5 x", "1 byte, md5 y")
 
 
 REPLAYED = Directory("base_0000005_v0000010", 0, 5, compacted=True)
@@ -164,7 +164,7 @@ def test_the_base_of_an_overwrite_is_compared_although_it_has_a_suffix_on_the_ta
     assert [(each.key, each.source, each.target) for each in differences(found)] == [
         ("base_0000005/bucket_00000_0", "5 bytes", "4 bytes"),
         ("base_0000005/bucket_00001_0", "6 bytes", None),
-        ("base_0000005/more", None, "1 bytes"),
+        ("base_0000005/more", None, "1 byte"),
     ]
     assert len(differences(list(compare_acid_files(source, {REPLAYED: {}})))) == len(source[OVERWRITTEN])
 
