@@ -200,7 +200,7 @@ def config(shared: Replica, source: ClusterEndpoints, target: ClusterEndpoints, 
         "database": shared.policy.source_db,
         "target_database": shared.policy.target_db,
     }
-    roots = [f"file:{source.warehouse}"]
+    roots = [f"file:{source.warehouse}", f"file:{source.external}"]
     values = {
         "sources": {"lake": {"metastore": [source.metastore], "topic": "none", "read_roots": roots}},
         "targets": {"dr": {"metastore": [target.metastore]}},
