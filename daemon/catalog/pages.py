@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from daemon.site.lists import PARAMETERS, list_found
+from daemon.site.lists import list_found
 
 
 if TYPE_CHECKING:
     from daemon.catalog.answers import CatalogAnswers
     from daemon.site.lists import Listed
     from daemon.site.pages import Asked
-
-
-LIST_PARAMETERS: Final = PARAMETERS
 
 
 def list_tables(asked: Asked, answers: CatalogAnswers[Any]) -> Listed:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.pages import LIST_PARAMETERS, list_tables
+from daemon.catalog.pages import list_tables
 from daemon.partitions.queries import ExplainFilter, FilterPartitions
+from daemon.site.lists import PARAMETERS
 from daemon.site.pages import Asked, PageRoute
 from state.errors import TidelineError
 
@@ -37,7 +38,7 @@ def partition_pages(answers: PartitionAnswers) -> Sequence[PageRoute]:
         return _table_values(asked, answers)
 
     return (
-        PageRoute(PATH, "partitions.html", tables, entry="Partitions", parameters=LIST_PARAMETERS),
+        PageRoute(PATH, "partitions.html", tables, entry="Partitions", parameters=PARAMETERS),
         PageRoute(
             f"{PATH}/{{name}}", "partition_filter.html", table, parameters=("where", "dialect", "source")
         ),

@@ -36,6 +36,6 @@ class Relay(Capability):
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
         """Check the metastores of sources and targets, and the topics."""
-        from daemon.sources.checks import live_problems
+        from daemon.sources.checks.live_checks import live_problems
 
         return live_problems(config)

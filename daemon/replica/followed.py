@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from daemon.replica.load_resources import read_range
+from daemon.replica.loading.load_resources import read_range
 from daemon.replica.served_requests import PolicyRequests
 
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.inbox import Inbox, Request
     from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.replica.bootstrap_turns import BootstrapTurns
+    from daemon.replica.loading.bootstrap_turns import BootstrapTurns
     from handlers.events import Event
     from handlers.failures import TableFailure
     from handlers.replication.external.cycle_thread import ExternalThread

@@ -9,11 +9,11 @@ from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.loops.heartbeat import LazyLoop, Pulse
 from daemon.process.loops.loop import Job
-from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job
 from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.load_resources import LoadCopies
+from daemon.replica.loading.bootstrap_progress import LoggedProgress
+from daemon.replica.loading.load_resources import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.policies import STATE_KIND, database_directories, handler_policy, named_directories
 from daemon.replica.settings import BOOTSTRAP
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.replica.bootstrap_turns import BootstrapTurns
+    from daemon.replica.loading.bootstrap_turns import BootstrapTurns
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.shared import SharedResources
     from daemon.replica.status.policy_sections import PolicySection

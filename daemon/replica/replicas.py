@@ -19,9 +19,9 @@ import structlog
 
 from daemon.process.loops.heartbeat import wait
 from daemon.process.loops.loop import Job
-from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
-from daemon.replica.http.known_tables import KnownTables, LastNames
+from daemon.replica.known_tables import KnownTables, LastNames
+from daemon.replica.loading.bootstrap_turns import BootstrapTurns
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP

@@ -101,7 +101,7 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
     from prometheus_client import CollectorRegistry
 
     from daemon.process.loops.heartbeat import Pulse
-    from daemon.replica.load_resources import read_range
+    from daemon.replica.loading.load_resources import read_range
     from daemon.replica.loop import build_projection, catch_up_reader
     from daemon.replica.shared import SharedResources
     from daemon.sources.connections import CallMetrics

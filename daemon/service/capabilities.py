@@ -52,8 +52,8 @@ SHARED_COMMANDS: Final = (
     Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
     Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
-    Command("status", "daemon.status.commands", "Show positions, lags and problems of the daemon."),
-    Command("version", "daemon.status.commands", "Print the version."),
+    Command("status", "daemon.status.report.commands", "Show positions, lags and problems of the daemon."),
+    Command("version", "daemon.status.report.commands", "Print the version."),
     Command("wait", "daemon.waits.commands", "Wait until a replica or a table has reached a state."),
 )
 """Commands that belong to no capability."""

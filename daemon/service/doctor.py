@@ -131,8 +131,8 @@ def _disk(directory: Path) -> Finding:
 
 def _daemon(config: Config) -> Iterator[Finding]:
     from daemon.status.client import load_status
-    from daemon.status.commands import LAG_MAX_S
-    from daemon.status.health_check import Health, check_status
+    from daemon.status.report.commands import LAG_MAX_S
+    from daemon.status.report.health_check import Health, check_status
 
     sections = application().status_sections()
     asked_s = time.time()

@@ -9,7 +9,7 @@ from daemon.http.transport.answering import Lane
 from daemon.service.dead_letter_routes import list_letters
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
-from daemon.sources.recent_events import find_recent
+from daemon.site.recent_events import find_recent
 from daemon.status.action_calls import ActionCall
 from state.errors import BadInput, NotFound
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.pages import LIST_PARAMETERS, list_tables
+from daemon.catalog.pages import list_tables
 from daemon.http.transport.answering import Lane
+from daemon.site.lists import PARAMETERS
 from daemon.site.pages import Asked, PageRoute
 from daemon.timelines.pictures import draw_cover, draw_timelines
 from daemon.timelines.queries import CoverRange
@@ -36,9 +37,7 @@ def timeline_pages(answers: TimelineAnswers) -> Sequence[PageRoute]:
         return _table_values(asked, answers)
 
     return (
-        PageRoute(
-            PATH, "timelines.html", tables, entry="Timelines", parameters=LIST_PARAMETERS, lane=Lane.MEMORY
-        ),
+        PageRoute(PATH, "timelines.html", tables, entry="Timelines", parameters=PARAMETERS, lane=Lane.MEMORY),
         PageRoute(f"{PATH}/{{name}}", "timeline.html", table, parameters=_PARAMETERS, lane=Lane.MEMORY),
     )
 

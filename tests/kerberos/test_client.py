@@ -14,7 +14,7 @@ import pytest
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.settings import EndpointSettings
 from daemon.service.configuration import load_config
-from daemon.sources.checks import live_problems
+from daemon.sources.checks.live_checks import live_problems
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.kerberized import ALL_PROTECTIONS, HOST, PRINCIPAL, KerberizedMetastore
 from dev.stack.servers.kerberos import REALM

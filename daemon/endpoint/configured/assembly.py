@@ -16,12 +16,12 @@ from daemon.catalog.settings import CATALOG
 from daemon.endpoint.answers.answer_cache import AnswerCache
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.configured.settings import SERVE
-from daemon.endpoint.differing_tables import DifferingTables
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.freshness.index_access import IndexAccess, PositionWatch
 from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent
 from daemon.endpoint.upstream import Upstream
-from daemon.endpoint.verifier import Sample, Verifier
+from daemon.endpoint.verification.differing_tables import DifferingTables
+from daemon.endpoint.verification.verifier import Sample, Verifier
 from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.endpoint.answers.table_access import Reason, TableView
-    from daemon.endpoint.differing_tables import AnswerDifference
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
-    from daemon.endpoint.verifier import Outcome
+    from daemon.endpoint.verification.differing_tables import AnswerDifference
+    from daemon.endpoint.verification.verifier import Outcome
 
 
 log = structlog.get_logger(__name__)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.endpoint.differing_tables import AnswerDifference
+    from daemon.endpoint.verification.differing_tables import AnswerDifference
 
 
 REPORT: Final = "report"

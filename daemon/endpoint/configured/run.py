@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.endpoint.configured.assembly import SourceAnswers
-    from daemon.endpoint.differing_tables import AnswerDifference
+    from daemon.endpoint.verification.differing_tables import AnswerDifference
 
 
 def serve_source(

@@ -31,8 +31,8 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.endpoint.differing_tables import DifferingTables
     from daemon.endpoint.freshness.newest_event import NewestEvent, Pending
+    from daemon.endpoint.verification.differing_tables import DifferingTables
     from handlers.catalog.index.partition_snapshot import IndexFile
 
 

@@ -11,8 +11,8 @@ import click
 from prometheus_client import CollectorRegistry
 
 from daemon.process.loops.heartbeat import Pulse
-from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
+from daemon.replica.loading.bootstrap_progress import CountingProgress
 from daemon.replica.loop import bootstrap_options, build_projection, load_settings
 from daemon.replica.policies import (
     database_directories,

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from daemon.config.fields import BYTES_PER_S_MIN
 from daemon.http.actions import STRICT, action_route
 from daemon.http.operations import BASE, Operation
-from state.errors import NotFound
+from daemon.replica.http.routes import require_followed
 
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def limit_routes(config: Config, shared: SharedResources, audit: Audit) -> Seque
         return action_route(operation, LimitParameters, do, audit)
 
     def find_of_policy(name: str) -> ByteRate:
-        if config.find_policy(name) is None:
-            raise NotFound("this daemon does not follow the policy", policy=name[:200])
+        require_followed(config, name)
         return shared.policy_rate(config, name)
 
     return (

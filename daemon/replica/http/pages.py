@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.http.known_tables import KnownTables
+    from daemon.replica.known_tables import KnownTables
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
@@ -61,7 +61,8 @@ def policy_pages(site: PolicySite) -> Sequence[PageRoute]:
 
     def table(asked: Asked) -> dict[str, Any]:
         status = site.status()
-        return table_values(asked, site, status, find_policy(status, asked.name))
+        view = find_policy(status, asked.name)
+        return table_values(asked, status, view, site.tables(asked.name), site.recent(view.source))
 
     return (
         PageRoute(PATH, "policies.html", policies, entry="Policies", parameters=PARAMETERS, lane=Lane.STATUS),

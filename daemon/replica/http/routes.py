@@ -194,7 +194,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
 
 
 def _compact(config: Config, policy: str, given: CompactParameters) -> dict[str, Any]:
-    settings = _require_policy(config, policy)
+    settings = require_followed(config, policy)
     table = given.table.lower().rpartition(".")[2]
     with closing(Metastore(config.targets[settings.target].metastore)) as target:
         requested = request_compactions(
@@ -204,12 +204,13 @@ def _compact(config: Config, policy: str, given: CompactParameters) -> dict[str,
 
 
 def _ask(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:
-    _require_policy(config, policy)
+    require_followed(config, policy)
     directory = requests_directory(config.state.dir, STATE_KIND, policy)
     return send_request(directory, request, TIMEOUT_S, _absent(policy))
 
 
-def _require_policy(config: Config, policy: str) -> PolicyConfig:
+def require_followed(config: Config, policy: str) -> PolicyConfig:
+    """Return the settings of a policy; raise NotFound if the configuration has none of this name."""
     settings = config.find_policy(policy)
     if settings is None:
         raise _absent(policy)

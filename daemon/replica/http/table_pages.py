@@ -7,7 +7,7 @@ names.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from daemon.replica.external.status import EXTERNAL
 from daemon.replica.status.compactions import COMPACTIONS
@@ -16,31 +16,21 @@ from daemon.replica.status.points import POINTS
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.replica.verification.status import VERIFICATION
 from daemon.site.overview import make_cards
-from daemon.sources.recent_events import find_recent
+from daemon.site.recent_events import find_recent
 from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.http.known_tables import KnownTables
+    from daemon.replica.known_tables import KnownTables
     from daemon.site.pages import Asked
     from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
 R = TypeVar("R")
 FOLLOWING: Final = "following"
-
-
-class _Site(Protocol):
-    @property
-    def tables(self) -> Callable[[str], KnownTables | None]:
-        """Returns what is known of the tables of a policy."""
-
-    @property
-    def recent(self) -> Callable[[str], Sequence[SharedEvent]]:
-        """Returns the last events of a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +109,17 @@ class PolicyTableList:
         )
 
 
-def table_values(asked: Asked, site: _Site, status: DaemonStatus, view: ProjectionView) -> dict[str, Any]:
-    """Return the values of the page of one table; raise NotFound."""
-    policy, table, known = asked.name, asked.table, site.tables(asked.name)
+def table_values(
+    asked: Asked,
+    status: DaemonStatus,
+    view: ProjectionView,
+    known: KnownTables | None,
+    recent: Sequence[SharedEvent],
+) -> dict[str, Any]:
+    """Return the values of the page of one table, from what is known of the policy's tables and from the last
+    events of its source; raise NotFound.
+    """
+    policy, table = asked.name, asked.table
     tables = PolicyTableList(status, view, policy, known)
     if table not in tables:
         raise NotFound(
@@ -130,7 +128,6 @@ def table_values(asked: Asked, site: _Site, status: DaemonStatus, view: Projecti
             policy=policy,
             table=table[:200],
         )
-    recent = site.recent(view.source)
     database = _database(view, known)
     name = f"{database}.{table}"
     target = f"{(view.target or '').partition('/')[2]}.{table}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from daemon.replica.load_resources import LoadCopies
+    from daemon.replica.loading.load_resources import LoadCopies
     from handlers.files.copying.pool import CopyPool
     from handlers.replication.context import Context
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.config.settings.policies import PolicyConfig
-    from daemon.replica.load_resources import LoadCopies
+    from daemon.replica.loading.load_resources import LoadCopies
     from daemon.replica.status.loads import LoadCounts
     from daemon.replica.status.points import PointTaker
     from daemon.status.model import StatusSection

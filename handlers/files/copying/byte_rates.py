@@ -10,7 +10,6 @@ A rate can be changed, or removed, while threads wait.
 
 from __future__ import annotations
 
-import heapq
 import threading
 import time
 from enum import IntEnum
@@ -43,7 +42,7 @@ class ByteRate:
         self._clock = clock
         self._changed = threading.Condition()
         self._waiting: list[tuple[Urgency, int]] = []
-        """A heap; the first one has its turn once everything is paid for."""
+        """The least one has its turn once everything is paid for."""
         self._order = count()
         self.paid_s = clock()
         """When everything that was used so far is paid for."""
@@ -69,10 +68,10 @@ class ByteRate:
             return
         with self._changed:
             place = (urgency, next(self._order))
-            heapq.heappush(self._waiting, place)
+            self._waiting.append(place)
             try:
                 while not is_closed() and self._bytes_per_s is not None:
-                    is_first = self._waiting[0] == place
+                    is_first = min(self._waiting) == place
                     now_s = self._clock()
                     if is_first and self.paid_s <= now_s:
                         self.paid_s = now_s + size_bytes / self._bytes_per_s
@@ -80,7 +79,6 @@ class ByteRate:
                     self._changed.wait(self.paid_s - now_s if is_first else None)
             finally:
                 self._waiting.remove(place)
-                heapq.heapify(self._waiting)
                 self._changed.notify_all()
 
     def wake(self) -> None:

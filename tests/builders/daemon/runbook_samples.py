@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.service.capabilities import all_sections
 from daemon.status.actions import list_actions
-from daemon.status.text import card_text
+from daemon.status.report.text import card_text
 from state import errors
 from tests.builders.components.chart import render_chart
 from tests.builders.daemon.operator_states import EVERYTHING

@@ -12,7 +12,7 @@ from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
-from daemon.endpoint.verifier import UNORDERED_IN_HIVE_4, is_same_answer
+from daemon.endpoint.verification.verifier import UNORDERED_IN_HIVE_4, is_same_answer
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules

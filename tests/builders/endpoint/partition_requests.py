@@ -19,7 +19,7 @@ from daemon.endpoint.protocol.wire import (
     text_value,
     write_struct,
 )
-from daemon.endpoint.verifier import read_value
+from daemon.endpoint.verification.verifier import read_value
 from handlers.structs import binary
 from handlers.structs.objects import Partition
 

@@ -12,7 +12,7 @@ import yaml
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
-from daemon.endpoint.verifier import is_same_answer
+from daemon.endpoint.verification.verifier import is_same_answer
 from dev.stack.hive.kerberized import HOST, PRINCIPAL
 from dev.stack.hive.sql_session import Session
 from dev.stack.servers.kerberos import REALM

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.table_access import Forward
-from daemon.endpoint.differing_tables import DifferingTables
 from daemon.endpoint.freshness.index_access import IndexAccess, PositionWatch
 from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent
+from daemon.endpoint.verification.differing_tables import DifferingTables
 from dev.fixtures.memory_source import DB
 from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.structs import binary

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from daemon.endpoint.answers.partition_calls import CALLS_OF_HIVE_4
 from daemon.endpoint.answers.table_access import Reason
-from daemon.endpoint.verifier import UNORDERED
+from daemon.endpoint.verification.verifier import UNORDERED
 from dev.stack.hive.old_metastore import OldMetastore
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.index_and_metastore import every_call, indexed_tables

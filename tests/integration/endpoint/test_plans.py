@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
-from daemon.endpoint.verifier import is_same_answer
+from daemon.endpoint.verification.verifier import is_same_answer
 from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore

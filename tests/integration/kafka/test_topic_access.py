@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     ResourceType,
 )
 
-from daemon.sources.topic_checks import check_topic
+from daemon.sources.checks.topic_checks import check_topic
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
 from tests.builders.daemon.assembly import config_of
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.sources.checks import live_problems
-from daemon.sources.hive_settings import duration_s
-from daemon.sources.relay_lag import check_lag
+from daemon.sources.checks.hive_settings import duration_s
+from daemon.sources.checks.live_checks import live_problems
+from daemon.sources.checks.relay_lag import check_lag
 from handlers.metastore.client import Metastore
 from tests.builders.components.hive_3 import SELDOM, stream
 from tests.builders.daemon.assembly import config_of

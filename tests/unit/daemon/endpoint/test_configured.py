@@ -15,8 +15,8 @@ from daemon.endpoint.configured.loop import EndpointCollector, EndpointLoop
 from daemon.endpoint.configured.reports import Reports
 from daemon.endpoint.configured.settings import SERVE, choose_source, endpoint_settings
 from daemon.endpoint.configured.status import ENDPOINTS
-from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.metrics import EndpointMetrics
+from daemon.endpoint.verification.differing_tables import AnswerDifference
 from daemon.process.loops.loop import LoopState, LoopStatus
 from daemon.service.configuration import config_reader
 from daemon.status.actions import list_actions

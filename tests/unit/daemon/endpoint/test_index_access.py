@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.freshness.newest_event import Freshness
+from daemon.endpoint.verification.differing_tables import AnswerDifference
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following.loads import steps

@@ -11,8 +11,8 @@ from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.server_rules import ServerRules
 from daemon.endpoint.answers.table_access import Reason
-from daemon.endpoint.differing_tables import DifferingTables
-from daemon.endpoint.verifier import Outcome, Sample, Verifier
+from daemon.endpoint.verification.differing_tables import DifferingTables
+from daemon.endpoint.verification.verifier import Outcome, Sample, Verifier
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.partition_bytes import without_write_id
 from handlers.catalog.index.payloads import normalize

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.differing_tables import AnswerDifference, DifferingTables
 from daemon.endpoint.protocol.wire import Header, Message, Value, struct_value, text_value, write_struct
-from daemon.endpoint.verifier import WAITING_MAX, Outcome, Sample, Verifier, is_same_answer
+from daemon.endpoint.verification.differing_tables import AnswerDifference, DifferingTables
+from daemon.endpoint.verification.verifier import WAITING_MAX, Outcome, Sample, Verifier, is_same_answer
 from state.errors import BadInput, MetastoreUnavailable
 
 

@@ -11,8 +11,8 @@ from daemon.flat.loop import flat_status
 from daemon.flat.status import FLATS, DriverProgress, FlatStatus
 from daemon.process.loops.loop import Job
 from daemon.status.model import DaemonStatus
+from daemon.status.report.text import status_text
 from daemon.status.reporter import SectionPart, StatusContext, StatusReporter
-from daemon.status.text import status_text
 from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of, registry_of
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 from tests.builders.flat.fake_drivers import progress

@@ -1,28 +1,17 @@
-"""``tideline dlq`` and the API list, show and replay dead letters of a broker in this process."""
+"""``tideline dlq`` lists, shows and replays dead letters of a broker in this process."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from click.testing import CliRunner
-from pydantic import TypeAdapter
 
-from daemon.http.actions import Audit
-from daemon.kafka import dead_letters
-from daemon.kafka.broker import TopicRecord
 from daemon.kafka.commands import VALUE_CHARACTERS_MAX
-from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.service.command_line import tideline
-from daemon.service.dead_letter_routes import LetterList, dead_letter_routes
-from state.errors import MalformedEvent
-from tests.builders.daemon.assembly import config_of
-from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import OPERATOR, acted, asked, operated
 from tests.builders.kafka.mock_broker import mock_broker
+from tests.builders.kafka.stored_letters import stored_letters
 
 
 if TYPE_CHECKING:
@@ -32,24 +21,9 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 
-class ExistingTopic:
-    """The administration of a topic, which the broker in this process does not know."""
-
-    def __init__(self, *_: object) -> None: ...
-
-    def ensure(self) -> None: ...
-
-
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(dead_letters, "Topic", ExistingTopic)
-    path = tmp_path / "tideline.yaml"
-    with mock_broker() as broker:
-        path.write_text(f"kafka: {{bootstrap: '{broker.bootstrap}', dead_letter_topic: dead}}\n")
-        settings = dead_letter_topic("dead", message_bytes_max=100_000)
-        with closing(DeadLetterWriter(broker, settings, origin="t", reader="replica.a")) as writer:
-            writer.put(TopicRecord(7, b"[\x1b[2J]"), MalformedEvent("not an object"), 12)
-            writer.put(TopicRecord(8, b"x" * 5_000), MalformedEvent("no \x07 JSON"), None)
+    with stored_letters(tmp_path, monkeypatch) as path:
         yield path
 
 
@@ -88,25 +62,3 @@ def test_an_empty_topic_and_a_missing_broker_are_reported(config: Path, tmp_path
     refused = run(without, "list")
     assert refused.exit_code != 0
     assert "kafka.bootstrap" in str(refused.exception) + refused.output
-
-
-def test_the_api_lists_the_last_letters_without_their_contents_and_decodes_one_again(
-    config: Path, tmp_path: Path
-) -> None:
-    audit = Audit()
-    routes = dead_letter_routes(config_of(yaml.safe_load(config.read_text())), audit)
-    with operated(tmp_path, *routes) as server:
-        assert asked(server.port, "/api/v1/dead-letters").status == 403
-        body = asked(server.port, "/api/v1/dead-letters", token=OPERATOR).text
-        replayed = acted(server.port, "/api/v1/dead-letters/0/replay")
-        refused = [acted(server.port, f"/api/v1/dead-letters/{name}/replay")[0] for name in ("2", "-1", "x")]
-    check_form(TypeAdapter(LetterList), body)
-    letters = json.loads(body)["letters"]
-    assert [(each["number"], each["offset"], each["event_id"]) for each in letters] == [
-        (1, 8, None),
-        (0, 7, 12),
-    ]
-    assert "[2J" not in body
-    assert (replayed[0], replayed[1]["outcome"]) == (200, "unreadable")
-    assert refused == [404, 404, 404]
-    assert [each["code"] for each in audit.answer()["actions"]] == [*["not-found"] * 3, None]

@@ -45,7 +45,7 @@ def write_batches(broker: BrokerSettings, *batches: list[bytes]) -> None:
     size = str(100_000_000)
     client = {**broker.client, **LIMITED, "message.max.bytes": size, "batch.size": size}
     unlimited = replace(broker, client={key: value for key, value in client.items() if key not in LIMITED})
-    producer = Producer(unlimited.librdkafka(compression_type="zstd", linger_ms=500))
+    producer = Producer(unlimited.librdkafka(compression_type="zstd", linger_ms=60_000))  # until the flush
     for batch in batches:
         for value in batch:
             producer.produce("t", value=value, partition=0)

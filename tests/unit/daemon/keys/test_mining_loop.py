@@ -21,7 +21,7 @@ from daemon.keys.status import MinedSource, MiningStatus
 from daemon.process.loops.loop import Job, LoopState
 from daemon.status.client import load_status
 from daemon.status.model import DaemonStatus
-from daemon.status.text import status_text
+from daemon.status.report.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys

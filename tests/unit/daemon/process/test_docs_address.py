@@ -12,7 +12,7 @@ from daemon.process.docs_address import use_site, with_addresses
 from daemon.service.command_line import tideline
 from daemon.service.configuration import load_config
 from daemon.status.actions import list_actions
-from daemon.status.text import card_text
+from daemon.status.report.text import card_text
 from daemon.terminal.layout import failure_lines
 from state.errors import Inconsistent
 from tests.builders.daemon.operator_states import EVERYTHING

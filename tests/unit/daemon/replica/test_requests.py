@@ -10,9 +10,9 @@ import pytest
 
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica import requests
-from daemon.replica.bootstrap_turns import BootstrapTurns
 from daemon.replica.commands.endings import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
+from daemon.replica.loading.bootstrap_turns import BootstrapTurns
 from daemon.replica.served_requests import PolicyRequests
 from daemon.replica.status.left import LEFT, list_left
 from daemon.replica.status.points import POINTS, PointStatus, PointTaker

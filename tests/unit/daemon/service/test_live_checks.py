@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.sources.checks import live_problems
-from daemon.sources.hive_settings import duration_s
+from daemon.sources.checks.hive_settings import duration_s
+from daemon.sources.checks.live_checks import live_problems
 from handlers.metastore.calls import HiveVersion
 from state.errors import MetastoreUnavailable, Refused, Unsupported
 from tests.builders.daemon.assembly import config_of
@@ -95,7 +95,7 @@ def config() -> Config:
 
 def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
     for check in ("check_topic", "check_lag"):
-        monkeypatch.setattr(f"daemon.sources.checks.{check}", lambda *_: iter(()))
+        monkeypatch.setattr(f"daemon.sources.checks.live_checks.{check}", lambda *_: iter(()))
     sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t", "read_roots": ["file:/warehouse"]}}
     return config_of({**config().model_dump(), "sources": sources})
 

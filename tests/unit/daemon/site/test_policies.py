@@ -11,8 +11,8 @@ import pytest
 
 from daemon.consumer.event_window import EventWindow
 from daemon.consumer.settings import SharingSettings
-from daemon.replica.http.known_tables import KnownTables, LastNames
 from daemon.replica.http.pages import PolicySite
+from daemon.replica.known_tables import KnownTables, LastNames
 from handlers.replication.tables.policy_tables import PolicyTables
 from state.event_log.positions import Position
 from tests.builders.daemon import site_states

@@ -25,7 +25,7 @@ from daemon.status.model import (
     FailedLoop,
     OperatorAction,
 )
-from daemon.status.text import status_text
+from daemon.status.report.text import status_text
 from handlers.failures import TableFailure
 from state.errors import Inconsistent, TidelineError
 from tests.builders.daemon import runbook_samples

@@ -11,8 +11,8 @@ import pytest
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.loops.loop import Job
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status.report.text import status_text
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
-from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent
 from state.event_log.positions import Position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from daemon.replica.load_resources import LoadCopies
+from daemon.replica.loading.load_resources import LoadCopies
 from daemon.replica.status.copies import CopyStatus
 from daemon.replica.status.loads import LoadCounts
 from daemon.replica.status.points import PointTaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemon.kafka.topic_access import TopicAccess, principal_of
-from daemon.sources.topic_checks import access_problems
+from daemon.sources.checks.topic_checks import access_problems
 
 
 def writers(*names: str) -> TopicAccess:

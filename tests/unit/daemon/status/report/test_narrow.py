@@ -8,10 +8,10 @@ import pytest
 
 from daemon.service.capabilities import all_sections
 from daemon.status.actions import list_actions
-from daemon.status.commands import _watch
 from daemon.status.model import DaemonStatus, ProjectionView
-from daemon.status.summary import narrow
-from daemon.status.text import status_text
+from daemon.status.report.commands import _watch
+from daemon.status.report.summary import narrow
+from daemon.status.report.text import status_text
 from handlers.failures import TableFailure
 from state.errors import NotFound
 from tests.builders.daemon.loops import daemon_status

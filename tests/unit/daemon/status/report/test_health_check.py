@@ -8,9 +8,9 @@ import pytest
 
 from daemon.service.command_line import call
 from daemon.status.actions import KINDS
-from daemon.status.health_check import Health, check_status
 from daemon.status.model import DaemonStatus, OperatorAction
-from daemon.status.text import COLUMNS, problems_text, status_text
+from daemon.status.report.health_check import Health, check_status
+from daemon.status.report.text import COLUMNS, problems_text, status_text
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
 

@@ -30,17 +30,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.protocol.wire import read_fields
+from daemon.endpoint.verification.differing_tables import AnswerDifference
 from state.errors import BadInput, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.endpoint.differing_tables import DifferingTables
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Metastore
+    from daemon.endpoint.verification.differing_tables import DifferingTables
 
 
 log = structlog.get_logger(__name__)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem
-from daemon.sources.hive_settings import read_seconds
-from daemon.sources.transaction_checks import COMPACTOR_CHECK, INITIATOR, lists_writes
+from daemon.sources.checks.hive_settings import read_seconds
+from daemon.sources.checks.transaction_checks import COMPACTOR_CHECK, INITIATOR, lists_writes
 from state.errors import KafkaUnavailable, NotFound
 from state.event_log.retention import WARNING_SHARE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.config.settings.clusters import SourceConfig
-    from daemon.sources.transaction_checks import SourceMetastore
+    from daemon.sources.checks.transaction_checks import SourceMetastore
 
 
 KEY: Final = "relay"

@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
-from daemon.sources.hive_settings import read_seconds
-from daemon.sources.relay_lag import check_lag
-from daemon.sources.topic_checks import check_topic
-from daemon.sources.transaction_checks import SourceMetastore, check_transactions
+from daemon.sources.checks.hive_settings import read_seconds
+from daemon.sources.checks.relay_lag import check_lag
+from daemon.sources.checks.topic_checks import check_topic
+from daemon.sources.checks.transaction_checks import SourceMetastore, check_transactions
 from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError

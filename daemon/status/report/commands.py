@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.status.address import DaemonAddress
-    from daemon.status.health_check import Checked
     from daemon.status.model import DaemonStatus
+    from daemon.status.report.health_check import Checked
 
 
 LAG_MAX_S: Final = 300.0
@@ -91,7 +91,7 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
     """
-    from daemon.status.summary import narrow
+    from daemon.status.report.summary import narrow
 
     sections = application().status_sections()
 
@@ -112,7 +112,7 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
 
 
 def _text(report: DaemonStatus, *, only_problems: bool, shows_all: bool) -> str:
-    from daemon.status.text import problems_text, status_text
+    from daemon.status.report.text import problems_text, status_text
 
     sections = application().status_sections()
     if only_problems:
@@ -157,7 +157,7 @@ def _check(ctx: click.Context, load: Callable[[], DaemonStatus], lag_max_s: floa
 
 
 def _checked(load: Callable[[], DaemonStatus], lag_max_s: float) -> Checked:
-    from daemon.status.health_check import check_status, unknown_status
+    from daemon.status.report.health_check import check_status, unknown_status
 
     try:
         return check_status(load(), application().status_sections(), lag_max_s)

@@ -10,7 +10,7 @@ from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.process.docs_address import with_addresses
-from daemon.status.summary import summarise
+from daemon.status.report.summary import summarise
 from daemon.terminal.layout import duration_text, number_text, table_text
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from daemon.replica.bootstrap_progress import CountingProgress, LoggedProgress
 from daemon.replica.commands.bootstrap import plan_text
+from daemon.replica.loading.bootstrap_progress import CountingProgress, LoggedProgress
 from handlers.replication.loading.bootstrap_plan import PlannedTable
 from handlers.replication.tables.table_loads import LoadedTable
 

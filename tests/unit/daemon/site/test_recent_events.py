@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from daemon.consumer.event_window import EventWindow
 from daemon.consumer.settings import SharingSettings
-from daemon.sources.recent_events import ROWS_MAX, find_recent
+from daemon.site.recent_events import ROWS_MAX, find_recent
 from handlers.events import EventsLost, TxnsOpened, Undecodable
 from state.errors import MalformedEvent
 from state.event_log.positions import Position

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem
-from daemon.sources.hive_settings import read_seconds
+from daemon.sources.checks.hive_settings import read_seconds
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.replica.bootstrap_turns import BootstrapTurns
+from daemon.replica.loading.bootstrap_turns import BootstrapTurns
 
 
 def test_policies_get_their_turn_in_order_as_others_end() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from daemon.replica.status.copies import CopyStatus
 from daemon.retention.status import ReaderRetention, SourceRetention
 from daemon.status.model import DaemonStatus, ProjectionView
-from daemon.status.summary import DEVIATING_MAX, SHOWN_MAX
-from daemon.status.text import status_text
+from daemon.status.report.summary import DEVIATING_MAX, SHOWN_MAX
+from daemon.status.report.text import status_text
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.replica.load_resources import LoadCopies
+from daemon.replica.loading.load_resources import LoadCopies
 from handlers.files.copying.pool import CopyCounters
 
 

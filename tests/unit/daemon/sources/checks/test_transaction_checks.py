@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.config.settings.clusters import RelayConfig, SourceConfig
-from daemon.sources.transaction_checks import EVENTS_MAX, check_transactions
+from daemon.sources.checks.transaction_checks import EVENTS_MAX, check_transactions
 from handlers.metastore.calls import V3_1, V4_2, HiveVersion
 from handlers.structs import tjson
 from handlers.structs.notifications import NotificationEvent

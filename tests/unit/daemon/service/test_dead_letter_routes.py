@@ -1,0 +1,47 @@
+"""The API lists the last dead letters of a broker in this process, and decodes one again."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import yaml
+from pydantic import TypeAdapter
+
+from daemon.http.actions import Audit
+from daemon.service.dead_letter_routes import LetterList, dead_letter_routes
+from tests.builders.daemon.assembly import config_of
+from tests.builders.daemon.forms import check_form
+from tests.builders.daemon.http_client import OPERATOR, acted, asked, operated
+from tests.builders.kafka.stored_letters import stored_letters
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_api_lists_the_last_letters_without_their_contents_and_decodes_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = Audit()
+    with ExitStack() as stack:
+        path = stack.enter_context(stored_letters(tmp_path, monkeypatch))
+        routes = dead_letter_routes(config_of(yaml.safe_load(path.read_text())), audit)
+        server = stack.enter_context(operated(tmp_path, *routes))
+        assert asked(server.port, "/api/v1/dead-letters").status == 403
+        body = asked(server.port, "/api/v1/dead-letters", token=OPERATOR).text
+        replayed = acted(server.port, "/api/v1/dead-letters/0/replay")
+        refused = [acted(server.port, f"/api/v1/dead-letters/{name}/replay")[0] for name in ("2", "-1", "x")]
+    check_form(TypeAdapter(LetterList), body)
+    letters = json.loads(body)["letters"]
+    assert [(each["number"], each["offset"], each["event_id"]) for each in letters] == [
+        (1, 8, None),
+        (0, 7, 12),
+    ]
+    assert "[2J" not in body
+    assert (replayed[0], replayed[1]["outcome"]) == (200, "unreadable")
+    assert refused == [404, 404, 404]
+    assert [each["code"] for each in audit.answer()["actions"]] == [*["not-found"] * 3, None]
