@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, Problem, read_document
+from daemon.config.quantities import example_of, unit_of
 from daemon.config.section import section_of
 from daemon.process.docs_address import use_site
 from daemon.process.redaction import holds_secret, mask_forms, names_secret, use_secrets
@@ -182,6 +183,8 @@ def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple
             return "unknown setting", _suggestion(model, key)
         case "setting":
             return str(detail["ctx"]["message"]), ""
+        case "int_parsing" | "float_parsing" if key and (unit := unit_of(key[-1])) is not None:
+            return f"must be a number, or a {example_of(unit)}", ""
     message = detail["msg"].removeprefix("Input should be ")
     if message != detail["msg"]:
         return f"must be {message}", ""

@@ -39,6 +39,11 @@ def pattern_of(unit: str) -> str:
     return SIZE_PATTERN if unit.startswith("bytes") else DURATION_PATTERN
 
 
+def example_of(unit: str) -> str:
+    """Return what may be written for a unit, with an example."""
+    return "size such as 512MiB" if unit.startswith("bytes") else "duration such as 1h30m"
+
+
 def read_quantity(unit: str | None, value: Any) -> Any:
     """Return a size or duration as number of its unit; any other value is returned as it is."""
     if unit is None or not isinstance(value, str) or not re.match(pattern_of(unit), value):

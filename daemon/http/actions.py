@@ -17,12 +17,12 @@ import structlog
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
-from daemon.http.endpoints import Made, made_response, make_json, may_operate, problem_response
+from daemon.http.endpoints import Made, made_response, make_json, problem_response, require_operator
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import BODY_BYTES_MAX
-from state.errors import BadInput, Forbidden, LimitExceeded, TidelineError
+from state.errors import BadInput, LimitExceeded, TidelineError
 
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ def action_route(
             return make_json(answer)
 
         try:
-            if not may_operate(request):
-                request.state.refused(Forbidden.code)
-                raise Forbidden("the role of the client may not do this", role="view", needed="operate")
+            require_operator(request)
             given = _parse(adapter, await _read(request))
         except TidelineError as error:
             audit.record(client, action, name, error)

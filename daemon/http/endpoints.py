@@ -19,7 +19,7 @@ from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import Role
 from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
 from daemon.http.transport.limits import group_of
-from state.errors import BadInput, NotFound, TidelineError
+from state.errors import BadInput, Forbidden, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
@@ -200,6 +200,19 @@ def read_parameters(
         if len(value) > limit:
             raise BadInput("a parameter is too long", parameter=name, limit=limit)
     return parameters
+
+
+def require_operator(request: Request) -> None:
+    """Raise Forbidden, which is counted, unless the client of a request has the role *operate*."""
+    if not may_operate(request):
+        request.state.refused(Forbidden.code)
+        raise Forbidden(
+            "the role of the client may not do this",
+            hint="Give the command --token-file, or the request 'Authorization: Bearer TOKEN', with a token "
+            "of the role 'operate' (http.tokens).",
+            role="view",
+            needed="operate",
+        )
 
 
 def may_operate(request: Request) -> bool:

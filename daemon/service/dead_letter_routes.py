@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from daemon.http.actions import NoParameters, action_route
-from daemon.http.endpoints import Made, made_response, make_json, may_operate
+from daemon.http.endpoints import Made, made_response, make_json, require_operator
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
-from state.errors import Forbidden, NotFound
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
 
     async def endpoint(request: Request) -> Response:
         def make() -> Made:
-            if not may_operate(request):
-                raise Forbidden("the role of the client may not see this", role="view", needed="operate")
+            require_operator(request)
             return make_json(list_last())
 
         return await made_response(request, make, Lane.STORE)

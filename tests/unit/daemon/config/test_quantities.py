@@ -95,7 +95,10 @@ def test_a_file_has_sizes_and_durations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("written", "reason"),
-    [("1h", "must be less than or equal to 600"), ("2 apples", "must be a valid number")],
+    [
+        ("1h", "must be less than or equal to 600"),
+        ("2 apples", "must be a number, or a duration such as 1h30m"),
+    ],
 )
 def test_bounds_hold_for_texts_and_other_texts_are_refused(written: str, reason: str, tmp_path: Path) -> None:
     (problem,) = read(tmp_path, f"supervisor: {{drain_s: {written}}}").problems
