@@ -8,6 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from state.value_text import value_text
+
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,5 +69,5 @@ def _is_shown(name: str) -> bool:
 
 
 def _cut(value: Any) -> str:
-    text = str(value)
+    text = value if isinstance(value, str) else value_text(value)
     return text if len(text) <= CHARACTERS_MAX else f"{text[:CHARACTERS_MAX]} (cut)"

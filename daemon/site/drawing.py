@@ -82,14 +82,18 @@ def _stream(status: DaemonStatus, source: SourceStatus, nodes: Sequence[FlowNode
         state="backing-off" if problem and state != "failed" else "following",
         facts=(f"event {number_text(source.current_event_id)}",),
     )
-    behind = () if not source.lag_events else (f"{count_text(source.lag_events, 'event')} behind",)
+    facts: tuple[str, ...] = ()
+    if source.lag_events:
+        facts = (f"{count_text(source.lag_events, 'event')} behind", duration_text(source.lag_s))
+    elif source.lag_events == 0:
+        facts = ("complete",)
     topic = FlowNode(
         kind="topic",
         name="relayed elsewhere"
         if source.relay_state is None
         else f"event {number_text(source.relayed_event_id)}",
         state=_late(state, source.lag_s),
-        facts=(*behind, duration_text(source.lag_s) if behind else "complete") if source.relay_state else (),
+        facts=facts if source.relay_state else (),
     )
     return Stream(event, topic, tuple(groups))
 

@@ -46,7 +46,7 @@ def overview_values(
         "needs_total": len(status.needs_operator),
         "sparklines": draw_sparklines(history, status.time_s),
         "drawing": draw(status, nodes),
-        "lag_s": max((view.lag_s or 0.0 for view in status.projections), default=None),
+        "lag_s": max((view.lag_s for view in status.projections if view.lag_s is not None), default=None),
         "states": Counter(view.state for view in status.projections),
         "quarantined": sum(len(view.quarantined) for view in status.projections),
         "loading": sum(len(view.loading) for view in status.projections),

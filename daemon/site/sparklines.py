@@ -59,4 +59,4 @@ def _draw(name: str, values: Mapping[int, float], last: int, text: Callable[[flo
         steps.append(f"{'L' if before == number - 1 else 'M'}{x} {y:.1f}h1")
         before = number
     latest = text(values[max(values)]) if values else "-"
-    return Sparkline(name, latest, text(highest), "".join(steps))
+    return Sparkline(name, latest, text(highest) if values else "-", "".join(steps))

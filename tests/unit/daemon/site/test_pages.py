@@ -9,8 +9,11 @@ import pytest
 
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
+from daemon.site.overview import overview_values
 from daemon.site.rendering import percent_text, static_files, static_path
 from daemon.site.runbooks import runbook_path
+from daemon.status.history import INTERVAL_S, HistoryPoint
+from daemon.status.model import ProjectionView, SourceStatus
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.http_client import asked, served
@@ -69,6 +72,17 @@ def test_many_policies_are_one_box_in_the_state_of_the_worst() -> None:
     (box,) = stream.groups[0].readers
     assert (box.name, box.state) == ("300 policies", "paused")
     assert box.facts == ("298 following", "1 paused", "1 behind")
+
+
+def test_what_is_not_known_yet_is_not_shown_as_zero_or_complete() -> None:
+    status = daemon_status(
+        sources=(SourceStatus("lake", relay_state="starting"),),
+        projections=(ProjectionView("replication:shop", "lake", "backing-off", None, None, None, None),),
+    )
+    values = overview_values(status, (), [HistoryPoint(int(status.time_s) // INTERVAL_S)])
+    assert values["lag_s"] is None
+    assert {(line.latest, line.highest) for line in values["sparklines"]} == {("-", "-")}
+    assert values["drawing"].streams[0].topic.facts == ()
 
 
 def test_a_login_asks_for_a_token() -> None:
