@@ -21,9 +21,9 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from daemon.consumer.fetch_budget import BUDGET
-from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error
+from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION
-from daemon.kafka.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
+from handlers.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from state.errors import KafkaUnavailable, TidelineError
 
 
@@ -252,8 +252,10 @@ class Fetcher:
     def _skip_batch(self, message: Message) -> TopicRecord:
         """Continue after a batch that cannot be decompressed; return a record without content for it."""
         first: Any = message.offset()
-        end = find_end(self._consumer, self._partition.topic, first, self._timeout_s)
-        log.warning("a batch cannot be decompressed", topic=self._partition.topic, first=first, last=end - 1)
+        topic = self._partition.topic
+        with translate_errors("read the topic", topic=topic):
+            end = find_end(self._consumer, TopicPartition(topic, PARTITION, first), self._timeout_s)
+        log.warning("a batch cannot be decompressed", topic=topic, first=first, last=end - 1)
         return TopicRecord(first, None)
 
     def _fail(self, error: TidelineError) -> None:

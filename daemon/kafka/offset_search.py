@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION, Watermarks
-from daemon.kafka.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import peek_position
+from handlers.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from state.errors import BadInput, KafkaUnavailable
 from state.event_log.positions import Position
 
@@ -226,7 +226,8 @@ class OffsetReader:
             if error is not None and is_unreadable_batch(error):
                 assert message is not None
                 first: Any = message.offset()
-                find_end(self._consumer, self._topic, first, self._timeout_s)
+                with translate_errors("read the topic", topic=self._topic):
+                    find_end(self._consumer, TopicPartition(self._topic, PARTITION, first), self._timeout_s)
                 continue
             self._next = None  # after an end or an error the library's position is undefined: assign again
             # SLF001: librdkafka's local codes are spelled so

@@ -19,6 +19,7 @@ import uvicorn
 
 from daemon.http.transport.answering import RETRY_AFTER_S, Answering
 from daemon.http.transport.connections import Connections
+from daemon.http.transport.fair_queue import FairQueue
 from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits
 from daemon.http.transport.protocol import LimitedProtocol
 from daemon.process.descriptors import is_reserved
@@ -38,8 +39,9 @@ log = structlog.get_logger(__name__)
 STOP_S: Final = 2.0
 SWEEP_S: Final = 0.5
 BACKLOG: Final = 1024
-"""Connections that wait to be accepted. They are accepted at once, to be refused if necessary; in a shorter
-queue, a storm of them would delay others by a second or more, until TCP repeats its first packet."""
+"""Connections that wait to be accepted. In a shorter queue, a storm of them would delay others by a second or
+more, until TCP repeats its first packet."""
+ACCEPTED_AT_ONCE: Final = 128
 SEND_BUFFER_BYTES: Final = 128 * 1024
 RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 """Buffers of the kernel for one connection, which it doubles. Otherwise they grow to megabytes for a client
@@ -135,6 +137,9 @@ class _Server(uvicorn.Server):
         self._background: set[asyncio.Task[None]] = set()
         self._handshaking: set[socket.socket] = set()
         """Accepted sockets that no transport has taken over yet."""
+        self._arrivals: FairQueue[tuple[socket.socket, str]] = FairQueue()
+        """Accepted sockets, with their addresses, that were not admitted yet."""
+        self._arrived = 0
         self._is_listening = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -154,7 +159,9 @@ class _Server(uvicorn.Server):
         self._connections.close()
         for task in self._background:
             task.cancel()
-        for accepted in self._handshaking:
+        self._arrived = 0
+        self._arrivals.close()
+        for accepted in (*self._handshaking, *(arrival for arrival, _ in iter(self._arrivals.take, None))):
             accepted.close()
 
     def _spawn(self, work: Any) -> None:
@@ -167,15 +174,12 @@ class _Server(uvicorn.Server):
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Accept some of the waiting connections.
-
-        Requests that have arrived are read before the next ones are accepted, which could displace them.
-        """
-        for _ in range(max(1, self._connections.limits.connections // 8)):
+        """Accept waiting connections, which costs little, so that ``_admit_some`` knows all of them."""
+        for _ in range(min(ACCEPTED_AT_ONCE, BACKLOG - self._arrived)):
             try:
                 accepted, address = self._listener.accept()
             except BlockingIOError:
-                return
+                break
             except ConnectionError:  # the client has left again
                 continue
             except OSError as error:  # no descriptor is left
@@ -183,16 +187,34 @@ class _Server(uvicorn.Server):
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(self._listener)
                 loop.call_later(_ACCEPT_RETRY_S, self._listen)
-                return
-            self._admit(accepted, address[0])
+                break
+            if is_reserved(accepted.fileno()):
+                self._refused("descriptors")
+                _refuse(accepted, plain=self._tls is None)
+                continue
+            self._arrivals.put(address[0], (accepted, address[0]))
+            self._arrived += 1
+            if self._arrived == 1:
+                asyncio.get_running_loop().call_soon(self._admit_some)
+
+    def _admit_some(self) -> None:
+        """Admit some of the accepted connections, of each address in turn.
+
+        To establish a thousand connections takes half a second; the request of another address does not wait
+        for it. Requests that have arrived are read before the next connections are admitted, which could
+        displace them.
+        """
+        for _ in range(min(self._arrived, max(1, self._connections.limits.connections // 8))):
+            arrival = self._arrivals.take()
+            assert arrival is not None
+            self._arrived -= 1
+            self._admit(*arrival)
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._admit_some)
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
         accepted.setblocking(False)
-        if is_reserved(accepted.fileno()):
-            self._refused("descriptors")
-            connection = None
-        else:
-            connection = self._connections.admit(address, partial(_abort, accepted))
+        connection = self._connections.admit(address, partial(_abort, accepted))
         if connection is None:
             _refuse(accepted, plain=self._tls is None)
             return

@@ -21,6 +21,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from handlers.structs.json_limits import check_size
+from handlers.unreadable_batches import CONTENT_BYTES_MAX, find_end, is_unreadable_batch
 from state.errors import BadInput, GapDetected, KafkaUnavailable, LimitExceeded, NotFound, StateCorrupt
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.source import DeadInput, QueryBatch
@@ -62,16 +63,16 @@ class TrinoTopicSource:
             ends, gaps = self._begin(consumer, offsets)
             yield from self._read(consumer, offsets, ends, gaps)
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, *, reports_ends: bool = False) -> Consumer:
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "group.id": "tideline-mining",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "enable.partition.eof": False,
+            "enable.partition.eof": reports_ends,
             "queued.max.messages.kbytes": 16 * 1024,
             "fetch.max.bytes": 16 * 1024 * 1024,
-            "receive.message.max.bytes": 64 * 1024 * 1024,
+            "receive.message.max.bytes": CONTENT_BYTES_MAX,
             "logger": _LOG,
         }
         with _convert_errors(self.topic):
@@ -113,9 +114,12 @@ class TrinoTopicSource:
             messages = _take(consumer)
             queries: list[QueryText] = []
             for message in messages:
-                if (error := message.error()) is not None:
+                if (error := message.error()) is None:
+                    query = self._query(message)
+                elif is_unreadable_batch(error):
+                    query = self._skip_batch(consumer, message, offsets)
+                else:
                     raise KafkaException(error)
-                query = self._query(message)
                 queries.append(query) if isinstance(query, QueryText) else dead.append(query)
             for topic_partition in consumer.position([TopicPartition(self.topic, number) for number in ends]):
                 # The position also advances over offsets without messages: transaction markers and compacted
@@ -133,8 +137,22 @@ class TrinoTopicSource:
                 )
         yield QueryBatch((), _format_position(self.topic, offsets), tuple(dead))
 
+    def _skip_batch(self, consumer: Consumer, message: Message, offsets: dict[int, int]) -> DeadInput:
+        """Let ``consumer`` continue after a batch that cannot be decompressed."""
+        number: Any = message.partition()
+        offset: Any = message.offset()
+        first = TopicPartition(self.topic, number, offset)
+        with closing(self._consumer(reports_ends=True)) as searching:
+            end = find_end(searching, first, self.timeout_s)
+        consumer.seek(TopicPartition(self.topic, number, end))
+        offsets[number] = end
+        too_large = LimitExceeded(
+            "a batch of query events is too large", last=end - 1, limit_bytes=CONTENT_BYTES_MAX
+        )
+        return DeadInput.of(_format_origin(message), too_large)
+
     def _query(self, message: Message) -> QueryText | DeadInput:
-        origin = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        origin = _format_origin(message)
         value = message.value() or b""
         if len(value) > self.record_bytes:
             return DeadInput.of(
@@ -163,6 +181,10 @@ class TrinoTopicSource:
             Form.TRINO,
             str(schema) if schema else None,
         )
+
+
+def _format_origin(message: Message) -> str:
+    return f"{message.topic()}[{message.partition()}]@{message.offset()}"
 
 
 def _take(consumer: Consumer) -> list[Message]:

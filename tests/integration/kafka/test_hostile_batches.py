@@ -11,7 +11,7 @@ from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
-from daemon.kafka.unreadable_batches import CONTENT_BYTES_MAX
+from handlers.unreadable_batches import CONTENT_BYTES_MAX
 
 
 def write(broker: BrokerSettings, topic: str, codec: str, value: bytes) -> None:

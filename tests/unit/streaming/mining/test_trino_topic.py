@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from state.errors import StateCorrupt
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.source import DeadInput
 from streaming.mining.sources.trino_topic import TrinoTopicSource
+from tests.builders.kafka.mock_broker import mock_broker
 
 
 SAMPLES = Path(__file__).parents[3] / "data" / "trino"
@@ -113,3 +115,27 @@ def test_a_record_with_too_many_values_is_dead_and_is_not_parsed() -> None:
 def test_a_broken_position_stops_the_source() -> None:
     with pytest.raises(StateCorrupt):
         next(TrinoTopicSource("trino", "localhost:1", "queries").batches("{"))
+
+
+def test_a_batch_that_cannot_be_decompressed_is_one_dead_input() -> None:
+    """The library would otherwise report it at every read, and the queries behind it would never be read."""
+    with mock_broker() as broker:
+        client = dict(broker.client) | {"receive.message.max.bytes": "1100000", "fetch.max.bytes": "1000000"}
+        source = TrinoTopicSource("trino", broker.bootstrap, "queries", client)
+        size = str(100_000_000)
+        large = {"message.max.bytes": size, "batch.size": size, "compression.type": "zstd"}
+        writer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": "60000"} | large)
+        for batch in ([event()], [b" " * 900_000] * 5, [event(), event()]):
+            for value in batch:
+                writer.produce("queries", value, partition=0)
+            assert writer.flush(30) == 0
+        read = list(source.batches(None))
+        assert [query.origin for batch in read for query in batch.queries] == [
+            "queries[0]@0",
+            "queries[0]@6",
+            "queries[0]@7",
+        ]
+        assert [(dead.origin, dead.code) for batch in read for dead in batch.dead] == [
+            ("queries[0]@1", "limit-exceeded")
+        ]
+        assert list(source.batches(read[-1].position))[-1].position == read[-1].position

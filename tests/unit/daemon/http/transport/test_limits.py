@@ -24,7 +24,7 @@ from tests.builders.daemon.raw_clients import connect, connected, is_closed, res
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -42,6 +42,7 @@ class Questions:
     def __init__(self) -> None:
         self.released = threading.Event()
         self.begun = threading.Semaphore(0)
+        self.on_livez: Callable[[], object] = bool
 
     def app(self) -> Starlette:
         return Starlette(
@@ -55,6 +56,7 @@ class Questions:
         )
 
     async def _livez(self, _request: Request) -> Response:
+        self.on_livez()
         return probe_response()
 
     async def _slow(self, request: Request) -> Response:
@@ -184,6 +186,30 @@ def test_one_address_has_a_share_of_the_connections(questions: Questions, refuse
         others[0].sendall(GET % b"/livez")
         assert status_on(others[0]) == 200
     assert refused == {"address": 8}
+
+
+def test_a_request_is_answered_before_the_many_that_another_address_sent_before(
+    questions: Questions, refused: Counter[str]
+) -> None:
+    refused_before: list[int] = []
+    server = HttpServer(
+        questions.app(),
+        HOST,
+        0,
+        limits=Limits(connections=64),
+        refused=lambda reason: refused.update([reason]),
+    )
+    with (
+        closing(server),
+        connected(server.port, 600, "127.0.0.2"),
+        closing(connect(server.port)) as other,
+    ):
+        questions.on_livez = lambda: refused_before.append(refused.total())
+        other.sendall(GET % b"/livez")
+        server.start()
+        assert status_on(other) == 200
+        eventually(lambda: refused.total() == 600 - 63)
+    assert refused_before[0] < 100
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from daemon.kafka.broker import translate_error
-from daemon.kafka.topic import PARTITION
 from state.errors import KafkaUnavailable
 
 
@@ -31,7 +29,7 @@ READER_LIMITS: Final = {
     "fetch_max_bytes": 16 * 1024 * 1024,
     "receive_message_max_bytes": CONTENT_BYTES_MAX,
 }
-"""Settings of a consumer that reads a source's topic. The second one limits an answer of the broker, and the
+"""Settings of a consumer. The second one limits an answer of the broker, and the
 content of a batch in zstd."""
 
 # SLF001: librdkafka's local codes are spelled so
@@ -45,28 +43,29 @@ def is_unreadable_batch(error: KafkaError) -> bool:
     return bool(error.code() == KafkaError._BAD_COMPRESSION)  # noqa: SLF001 - as above
 
 
-def find_end(consumer: Consumer, topic: str, first: int, timeout_s: float) -> int:
+def find_end(consumer: Consumer, first: TopicPartition, timeout_s: float) -> int:
     """Return the offset after the unreadable batch that begins at ``first``; ``consumer`` then reads there.
 
-    Raises KafkaUnavailable.
+    ``consumer`` must report the ends of partitions; it reads no other partition afterwards. Raises
+    KafkaException, and KafkaUnavailable after the time-out.
     """
-    inside, beyond, stride = first, first + 1, 1
-    while _is_within(consumer, topic, first, beyond, timeout_s):
+    inside, beyond, stride = first.offset, first.offset + 1, 1
+    while _is_within(consumer, first, beyond, timeout_s):
         inside, stride = beyond, stride * 2
         beyond = inside + stride
     while beyond - inside > 1:
         middle = (inside + beyond) // 2
-        if _is_within(consumer, topic, first, middle, timeout_s):
+        if _is_within(consumer, first, middle, timeout_s):
             inside = middle
         else:
             beyond = middle
-    consumer.assign([TopicPartition(topic, PARTITION, beyond)])
+    consumer.assign([TopicPartition(first.topic, first.partition, beyond)])
     return beyond
 
 
-def _is_within(consumer: Consumer, topic: str, first: int, offset: int, timeout_s: float) -> bool:
+def _is_within(consumer: Consumer, first: TopicPartition, offset: int, timeout_s: float) -> bool:
     """Whether ``offset`` belongs to the batch that begins at ``first``."""
-    consumer.assign([TopicPartition(topic, PARTITION, offset)])
+    consumer.assign([TopicPartition(first.topic, first.partition, offset)])
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         message: Any = consumer.poll(0.2)
@@ -76,7 +75,9 @@ def _is_within(consumer: Consumer, topic: str, first: int, offset: int, timeout_
         if error is None or error.code() in _AFTER_THE_BATCH:
             return False
         if is_unreadable_batch(error):
-            return bool(message.offset() == first)
+            return bool(message.offset() == first.offset)
         if not error.retriable():
-            raise translate_error(error, "read the topic", topic=topic)
-    raise KafkaUnavailable("the end of an unreadable batch was not found in time", topic=topic, offset=first)
+            raise KafkaException(error)
+    raise KafkaUnavailable(
+        "the end of an unreadable batch was not found in time", topic=first.topic, offset=first.offset
+    )

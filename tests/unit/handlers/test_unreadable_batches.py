@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.offset_search import OffsetReader
-from daemon.kafka.unreadable_batches import find_end
-from state.errors import KafkaUnavailable, TidelineError
+from handlers.unreadable_batches import find_end
+from state.errors import KafkaUnavailable
 from tests.builders.kafka.mock_broker import mock_broker
 
 
@@ -105,6 +105,6 @@ class Failing:
 
 def test_a_broker_that_is_lost_meanwhile_is_reported() -> None:
     with pytest.raises(KafkaUnavailable, match="in time"):
-        find_end(Failing(), "t", 0, 0.01)  # type: ignore[arg-type]
-    with pytest.raises(TidelineError, match="cannot read the topic"):
-        find_end(Failing(KafkaError.UNSUPPORTED_VERSION), "t", 0, 1.0)  # type: ignore[arg-type]
+        find_end(Failing(), TopicPartition("t", 0, 0), 0.01)  # type: ignore[arg-type]
+    with pytest.raises(KafkaException):
+        find_end(Failing(KafkaError.UNSUPPORTED_VERSION), TopicPartition("t", 0, 0), 1.0)  # type: ignore[arg-type]
