@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.catalog_listing import LARGE, RecordedSource, format_minute
 from bench.report import Row, row
+from daemon.service.lifecycle import SWITCH_S
 from dev.fixtures.memory_source import DB
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
@@ -149,6 +150,7 @@ class _Case:
             beat=lambda: self._beats.append(time.perf_counter()),
             calls=CallThread(metastore, "calls"),
         )
+        sys.setswitchinterval(SWITCH_S)
         self._index = next((one for one in followers if isinstance(one, PartitionFollower)), None)
         if self._index is not None:
             self._index.turns = self._projection.turns

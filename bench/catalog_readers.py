@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, row
+from daemon.service.lifecycle import SWITCH_S
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
@@ -91,6 +93,7 @@ class _Case:
             beat=lambda: self.beats.append(time.perf_counter()),
             calls=CallThread(metastore, "calls"),
         )
+        sys.setswitchinterval(SWITCH_S)
         self.follower.turns = self.projection.turns
         self.projection.open()
         self.projection.load_all()

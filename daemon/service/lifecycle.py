@@ -21,6 +21,7 @@ work is repeated.
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from itertools import chain
@@ -88,6 +89,14 @@ STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is
 running."""
 
+SWITCH_S: Final = 0.0005
+"""How long a thread computes before it lets another run.
+
+Each statement of a store and each operation on a socket gives up the turn, and gets it back only after this
+time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
+names were decoded, and accepting a storm of connections took 1.4 s instead of 0.1 s beside a busy thread.
+"""
+
 
 def run_daemon(
     config: Config,
@@ -117,6 +126,7 @@ def run_daemon(
     # Start 2. Leaving the block is step 5 of the end.
     with stop_signals() as stop_requested, state_lock(config.state.dir, LOCK_WAIT_S):
         raise_limit()
+        sys.setswitchinterval(SWITCH_S)
         report_wide_files(config.state.dir)
         daemon = _Daemon(config, projections=projections, config_file=config_file)
         return daemon.run(stop_requested)

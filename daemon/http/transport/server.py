@@ -85,6 +85,7 @@ class HttpServer:
             lifespan="off",
             log_config=None,  # records go to the logs of the process
             loop="asyncio",
+            proxy_headers=False,  # a client on this machine could name any other as the one who acts
             server_header=False,
             timeout_graceful_shutdown=1,
             timeout_keep_alive=5,

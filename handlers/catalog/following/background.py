@@ -7,7 +7,6 @@ source, so calls are made one after another.
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STEP_WAIT_S: Final = 0.02
 """How long one step waits for an answer."""
-SWITCH_S: Final = 0.0005
-"""How long a thread computes before it lets others run,
-where an answer is decoded beside the catalog's thread.
-
-Every statement of the store gives up the turn, and gets it back only after this time: some forty of them in a
-batch of twenty events. With Python's 5 ms, the batch would wait until a million names are decoded.
-"""
 
 
 class BackgroundCalls(Protocol):
@@ -77,7 +69,6 @@ class CallThread:
         future: Future[T] = Future()
         self._queue.put((future, function))
         if self._thread.ident is None:
-            sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
             self._thread.start()
         return future
 

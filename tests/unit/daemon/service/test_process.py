@@ -49,6 +49,7 @@ from daemon.capability import Parts
 from daemon.service.command_line import call
 from daemon.process.loops.loop import Job
 def idle(heartbeat):
+    assert sys.getswitchinterval() < 0.001, "a thread that computes keeps others waiting"
     heartbeat.stopping.wait(600)
 lifecycle.build_parts = lambda _: Parts(jobs=(Job("idles", idle),))
 sys.exit(call(["run", "-c", sys.argv[1]]))

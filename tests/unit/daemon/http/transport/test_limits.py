@@ -47,6 +47,7 @@ class Questions:
     def app(self) -> Starlette:
         return Starlette(
             routes=[
+                Route("/client", self._client, methods=["GET"]),
                 Route("/livez", self._livez, methods=["GET"]),
                 Route("/slow", self._slow, methods=["GET"]),
                 Route("/status", self._status, methods=["GET"]),
@@ -58,6 +59,10 @@ class Questions:
     async def _livez(self, _request: Request) -> Response:
         self.on_livez()
         return probe_response()
+
+    async def _client(self, request: Request) -> Response:
+        assert request.client is not None
+        return PlainTextResponse(request.client.host)
 
     async def _slow(self, request: Request) -> Response:
         def make() -> Made:
@@ -104,6 +109,11 @@ def limited(questions: Questions, refused: Counter[str], **limits: float) -> Ite
     with closing(HttpServer(questions.app(), HOST, 0, limits=own, refused=refuse)) as server:
         server.start()
         yield server
+
+
+def test_a_client_cannot_claim_another_address(questions: Questions, refused: Counter[str]) -> None:
+    with limited(questions, refused) as server:
+        assert asked(server.port, "/client", headers={"X-Forwarded-For": "192.0.2.1"}).text == HOST
 
 
 def test_seventy_silent_connections_keep_nobody_out(questions: Questions, refused: Counter[str]) -> None:
