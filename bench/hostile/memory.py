@@ -20,19 +20,29 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
 
 from bench.events.environment import say
 from bench.report import Row, row
+from daemon.catalog.branch import OpenSource
+from daemon.catalog.queries import query_routes
 from daemon.consumer.record_decoder import RecordDecoder
 from daemon.consumer.settings import ConsumerSettings
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.settings import EndpointSettings
+from daemon.http.transport.server import HttpServer
 from daemon.kafka.broker import TopicRecord
+from daemon.timelines.answers import TimelineAnswers, TimelinesView
+from daemon.timelines.queries import QUERIES
 from dev.fixtures.notifications import compress, notification
 from handlers.decoding.records.encoder import encode
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.addresses import Address
+from state.store.memory import MemoryStore
+from state.timelines.periods import UpdatePeriod
+from state.timelines.tables.projection import Timelines
+from state.timelines.tables.settings import TableSettings
 from streaming.mining.miner import Question
 from streaming.mining.model import Form, MiningRules, RawTable
 from streaming.mining.sources.directory import Directory
@@ -132,6 +142,35 @@ def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
                 client.sendall(filler[: size_bytes % len(filler) - 1])
 
 
+def cover_minutes(clients: int) -> None:
+    """Let clients ask at once for a cover of a year in which every other minute exists: 250,000 runs."""
+    timelines, store = Timelines(), MemoryStore()
+    start = UpdatePeriod.MINUTELY.parse("2020-01-01-00-00")
+    with store.transaction() as txn:
+        change = timelines.change(txn)
+        change.follow("bench.minutes", TableSettings(("dt",), ("dt",)))
+        for minute in range(0, 500_000, 2):
+            change.add("bench.minutes", {"dt": UpdatePeriod.MINUTELY.format(start + minute)})
+    change.publish()
+    view = TimelinesView(event_id=1, waiting={}, quarantined={}, timelines=timelines)
+    answers = TimelineAnswers([OpenSource("bench", lambda: view)], {"bench": 1}.get)
+    app = Starlette(routes=list(query_routes(QUERIES, answers, reads_store=False)))
+    server = HttpServer(app, "127.0.0.1", 0)
+    server.start()
+    query = "/api/v1/timelines/bench.minutes/cover?from=2020-01-01&to=2021-01-01&where=or"
+
+    def ask(number: int) -> None:
+        source = (f"127.0.1.{number + 1}", 0)
+        with socket.create_connection(("127.0.0.1", server.port), 60, source) as client:
+            client.sendall(f"GET {query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+            while client.recv(1 << 16):
+                pass
+
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(ask, range(clients)))
+    server.close()
+
+
 RULES: Final = MiningRules((RawTable("bench.raw_events", "json"),))
 COMMON_TABLES: Final = "".join(
     [
@@ -160,6 +199,7 @@ CASES: Final[dict[str, Callable[[], None]]] = {
     "text_common_tables": lambda: read_text(COMMON_TABLES),
     "text_colons": lambda: read_text(COLONS),
     "text_parentheses": lambda: read_text(PARENTHESES),
+    "request_covers": lambda: cover_minutes(64),
     "event_log": lambda: read_event_log("x" * 1_000_000, 80),
     "event_log_line": lambda: read_event_log("x" * 31_000_000, 10),
     "event_log_values": lambda: read_event_log(EVENT + '"x":[' + "[]," * (VALUES * 2) + "[]]}", 1),

@@ -2,9 +2,9 @@
 a Spark cluster on one machine, run by the product's own command.
 
 Nothing of this works in the driver itself any more: tasks read the topic, split and write in other JVMs,
-which have neither Python nor Spark's Kafka source of their own. One of them is killed in the middle of a
-batch, then the driver; at the end everything that the topic holds is in the table or in the dead letters,
-once.
+which have neither Python nor Spark's Kafka source. All of them know a secret, and encrypt. One executor is
+killed in the middle of a batch, then the driver; at the end everything that the topic holds is in the table
+or in the dead letters, once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.components.spark_cluster import SparkCluster, use_spark_of_image
+from tests.builders.components.spark_cluster import (
+    AUTHENTICATED,
+    SparkCluster,
+    use_spark_of_image,
+    write_secret,
+)
 from tests.builders.flat.feeds import TopicFeed
 from tests.builders.flat.kills.executor_kills import ROWS, LocalTable, survive_executor_kills
 from tests.integration.conftest import database, kafka, source, stack, topic
@@ -34,9 +39,11 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    """More cores than the table may use."""
-    with SparkCluster(tmp_path / "cluster", cores=3) as running:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkCluster]:
+    """More cores than the table may use, and a secret for all, as docs/FLAT.md describes it."""
+    conf_dir = write_secret(tmp_path / "conf")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf_dir))
+    with SparkCluster(tmp_path / "cluster", cores=3, conf_dir=conf_dir) as running:
         yield running
 
 
@@ -64,4 +71,5 @@ def table(  # noqa: PLR0917
 def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
     cluster: SparkCluster, spark_with_kafka: None, table: LocalTable
 ) -> None:
+    table.conf = {**table.conf, **AUTHENTICATED}
     survive_executor_kills(table, cluster.master.url, cluster.worker.executors, cluster.kill_an_executor)

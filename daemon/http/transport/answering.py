@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from enum import Enum
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
@@ -160,6 +161,9 @@ class _Workers:
             try:
                 deliver, value = answered.set_result, work()
             except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                # Futures and the frames of their waiters refer to each other through the error, and so would
+                # keep what the answer was made of until the garbage collector finds them.
+                clear_frames(error.__traceback__)
                 deliver, value = answered.set_exception, error
             try:
                 loop.call_soon_threadsafe(deliver, value)

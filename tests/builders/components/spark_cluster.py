@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyspark
 
@@ -33,10 +34,27 @@ EXECUTORS = {"executors": 2, "executor_cores": 1, "executor_memory": "1g"}
 """Settings of a flat table that runs on two executors of one core."""
 
 
+AUTHENTICATED: Final = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+"""``spark.conf`` of a driver on a cluster with a secret."""
+
+
+def write_secret(conf_dir: Path) -> Path:
+    """Write the settings of a cluster whose processes know each other by a secret; return their directory."""
+    conf_dir.mkdir(parents=True)
+    settings = conf_dir / "spark-defaults.conf"
+    settings.touch(0o600)
+    settings.write_text(
+        "".join(f"{name} {value}\n" for name, value in AUTHENTICATED.items())
+        + f"spark.authenticate.secret {secrets.token_hex(16)}\n"
+    )
+    return conf_dir
+
+
 class _Daemon(Component):
     """One of Spark's daemons; Spark's own settings define where it logs."""
 
     program = ""
+    conf_dir: Path | None = None
 
     def prepare(self) -> None:
         installation.use_java()
@@ -55,6 +73,7 @@ class _Daemon(Component):
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": options,
             "SPARK_LOCAL_IP": HOST,
+            **({} if self.conf_dir is None else {"SPARK_CONF_DIR": str(self.conf_dir)}),
         }
 
 
@@ -110,9 +129,13 @@ class Worker(_Daemon):
 class SparkCluster:
     """A master and one worker for the duration of a ``with`` block."""
 
-    def __init__(self, directory: Path, *, cores: int = 2, memory: str = "3g") -> None:
+    def __init__(
+        self, directory: Path, *, cores: int = 2, memory: str = "3g", conf_dir: Path | None = None
+    ) -> None:
+        """``conf_dir`` has the settings of a cluster with a secret (``write_secret``)."""
         self.master = Master(directory / "master")
         self.worker = Worker(directory / "worker", self.master.url, cores, memory)
+        self.master.conf_dir = self.worker.conf_dir = conf_dir
 
     def kill_an_executor(self) -> int:
         """Kill a running executor, as a crash would, and return its number."""

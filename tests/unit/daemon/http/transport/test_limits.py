@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from collections import Counter
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ from daemon.http.transport import server as server_module
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits, group_of
 from daemon.http.transport.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, HttpServer
+from state.errors import BadInput
 from tests.builders.daemon.http_client import HOST, asked
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, connected, is_closed, rest_of, status_on
@@ -43,10 +46,12 @@ class Questions:
         self.released = threading.Event()
         self.begun = threading.Semaphore(0)
         self.on_livez: Callable[[], object] = bool
+        self.held: weakref.ref[object] | None = None
 
     def app(self) -> Starlette:
         return Starlette(
             routes=[
+                Route("/failing", self._failing, methods=["GET"]),
                 Route("/client", self._client, methods=["GET"]),
                 Route("/livez", self._livez, methods=["GET"]),
                 Route("/slow", self._slow, methods=["GET"]),
@@ -59,6 +64,14 @@ class Questions:
     async def _livez(self, _request: Request) -> Response:
         self.on_livez()
         return probe_response()
+
+    async def _failing(self, request: Request) -> Response:
+        def make() -> Made:
+            large = Questions()
+            self.held = weakref.ref(large)
+            raise BadInput("too wide", size=len(repr(large)))
+
+        return await made_response(request, make, Lane.MEMORY)
 
     async def _client(self, request: Request) -> Response:
         assert request.client is not None
@@ -109,6 +122,17 @@ def limited(questions: Questions, refused: Counter[str], **limits: float) -> Ite
     with closing(HttpServer(questions.app(), HOST, 0, limits=own, refused=refuse)) as server:
         server.start()
         yield server
+
+
+def test_an_answer_that_failed_leaves_nothing_behind(questions: Questions, refused: Counter[str]) -> None:
+    """Sixty clients that ask for too wide a cover otherwise took 2.4 GB, until garbage was collected."""
+    gc.disable()
+    try:
+        with limited(questions, refused) as server:
+            assert asked(server.port, "/failing").status == 400
+            eventually(lambda: questions.held is not None and questions.held() is None)
+    finally:
+        gc.enable()
 
 
 def test_a_client_cannot_claim_another_address(questions: Questions, refused: Counter[str]) -> None:
