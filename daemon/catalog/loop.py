@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.catalog.opening import open_catalog, projection_name
-from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
+from daemon.consumer.projection import BUSY_WAIT_S, WAIT_S, ProjectionLoop, ProjectionStatus
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.loops.heartbeat import LazyLoop, Pulse
 from daemon.process.loops.loop import Job
@@ -105,9 +105,10 @@ class _Served:
         """Never called with events left out: a catalog receives all of them."""
         raise AssertionError(f"a catalog skips no events: {position} {time_s}")
 
-    def settle(self) -> bool:
-        """Do deferred work; return whether there is more, or a request waits."""
-        return self._projection.settle() or self._inbox.has_waiting()
+    def settle(self) -> float:
+        """Do deferred work; return soon if there is more, or a request waits."""
+        is_busy = self._projection.settle() or self._inbox.has_waiting()
+        return BUSY_WAIT_S if is_busy else WAIT_S
 
     def hold(self) -> Iterator[float]:
         """Serve requests; a catalog is never paused."""

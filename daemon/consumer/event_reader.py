@@ -33,13 +33,18 @@ class Batch:
 
 
 class EventReader(Protocol):
-    """What a projection reads events from. Used by one thread, but for ``status``."""
+    """What a projection reads events from. Used by one thread, but for ``status`` and ``find_passed``."""
 
     status: ReaderStatus
 
     @property
     def wakes(self) -> bool:
         """Whether it wakes the projection when there are events; ``read`` then waits for none."""
+
+    def find_passed(self) -> tuple[Position, int] | None:
+        """Return how far everything that concerns the projection is applied, with the time of the last event;
+        None if that is not known, or if it has something to do.
+        """
 
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""

@@ -55,6 +55,8 @@ class Member:
         self.backlog_bytes = 0
         self.position = position
         """The last event that it took, or that did not concern it."""
+        self.is_applying = False
+        """Whether it has taken events and not come back since."""
         self.has_left = False
 
     def put(self, shared: SharedEvent) -> None:
@@ -71,6 +73,7 @@ class Member:
             size_bytes += shared.size_bytes
             taken.append(shared)
         self.backlog_bytes -= size_bytes
+        self.is_applying = bool(taken)
         if taken:
             self.position = taken[-1].position
         return taken
@@ -154,6 +157,14 @@ class EventWindow:
         if not member.backlog and not member.has_left:
             member.position = max(member.position, self.end)
         return taken
+
+    def find_passed(self, member: Member) -> tuple[Position, int] | None:
+        """Return how far everything that concerns a member is applied, with the time of the last event;
+        None if it has something to do.
+        """
+        if member.backlog or member.is_applying or member.has_left or self.end_s is None:
+            return None
+        return self.end, self.end_s
 
     def append(self, events: Sequence[Event], sizes_bytes: Sequence[int]) -> Collection[Member]:
         """Add the next events; return the members that have to know: those with new events, and those that

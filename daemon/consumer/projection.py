@@ -96,17 +96,17 @@ class Projection(Protocol):
         durable with the next effect, or later. It then costs a restart only the reading of these events.
         """
 
-    def settle(self) -> bool | None:
-        """Do deferred work for a short time.
-        Called repeatedly while there is nothing to apply, so it must be cheap.
+    def settle(self) -> float:
+        """Do deferred work for a short time, and return how long the projection may rest if nothing wakes it:
+        ``WAIT_S`` to be called again soon, ``BUSY_WAIT_S`` if more can be done at once.
 
-        Returns True if more can be done at once, so that the next read does not wait.
+        Called repeatedly while there is nothing to apply, so it must be cheap.
         """
 
     def hold(self) -> Iterator[float]:
         """Serve requests; yield how long to rest while nothing must be read and applied.
 
-        Called after each ``apply`` and ``settle``.
+        Called before each read.
         """
 
     def quarantined(self) -> Sequence[str]:
@@ -128,10 +128,9 @@ class ServedProjection(Projection, Protocol):
         """
 
 
-_WAIT_S: Final = 0.5
-"""How long one read waits for events, or the projection rests: so often it settles while there is nothing to
-apply."""
-_BUSY_WAIT_S: Final = 0.01
+WAIT_S: Final = 0.5
+"""How long one read waits for events at most."""
+BUSY_WAIT_S: Final = 0.01
 """The same while there is deferred work."""
 
 
@@ -176,6 +175,20 @@ class ProjectionLoop:
             failures=projection.failures(),
         )
         """The last status; for any thread."""
+
+    def read_status(self) -> ProjectionStatus:
+        """Return the last status, with the position up to which later events concern other projections only;
+        for any thread.
+        """
+        # In this order: what is applied has been reported before.
+        passed = None if self._reader is None else self._reader.find_passed()
+        status = self.status
+        if passed is None or status.position is None or status.state != "following":
+            return status
+        position, time_s = passed
+        if position.expected() <= status.position.expected():
+            return status
+        return replace(status, position=position, applied_time_s=time_s)
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
         """Follow until a stop is requested, and yield how long to rest; raise what ``follow`` raises."""
@@ -250,26 +263,26 @@ def follow(
                 quarantined=projection.quarantined(),
                 failures=projection.failures(),
             )
-        is_busy: bool | None = False
+        settled_s = WAIT_S
         quiet_s = 0.0
         while not heartbeat.stopping.is_set():
             report(status)
-            batch = reader.read(_BUSY_WAIT_S if is_busy else _WAIT_S)
+            yield from projection.hold()
+            batch = reader.read(min(settled_s, WAIT_S))
             rest_s = 0.0
             if batch.events:
                 status = _apply(projection, reader, batch, status)
                 visible(batch.events[-1].time_s)
                 heartbeat.progress()
-                quiet_s = time.monotonic() + _WAIT_S
+                quiet_s = time.monotonic() + WAIT_S
             else:
                 status = _skip(projection, batch, status)
                 rest_s = quiet_s - time.monotonic() if reader.wakes else 0.0
-                if is_busy or rest_s <= 0:
-                    is_busy = projection.settle()
-                    rest_s = (_BUSY_WAIT_S if is_busy else _WAIT_S) if reader.wakes else 0.0
+                if settled_s <= BUSY_WAIT_S or rest_s <= 0:
+                    settled_s = projection.settle()
+                    rest_s = settled_s if reader.wakes else 0.0
                 status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
-            yield from projection.hold()
             yield rest_s
     report(replace(status, state="stopped"))
 

@@ -35,12 +35,16 @@ class SharedReader:
         settings: SharingSettings | None = None,
         *,
         has_several: bool = True,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """``has_several`` says whether several projections may read together."""
+        """``has_several`` says whether several projections may read together; ``moved`` is called when events
+        were read.
+        """
         self._source = source
         self._open_reader = open_reader
         self._settings = settings or SharingSettings()
         self._look_back = self._settings.window_events // 2 if has_several else 0
+        self._moved = moved
         self._lock = threading.Lock()
         self._reading: SharedReading | None = None
 
@@ -108,6 +112,7 @@ class SharedReader:
             self._settings,
             look_back=self._look_back,
             name=f"events-{self._source}",
+            moved=self._moved,
         )
         reading.start()
         return reading

@@ -64,12 +64,16 @@ class SharedReading:
         *,
         look_back: int,
         name: str,
+        moved: Callable[[], None],
     ) -> None:
-        """Read after ``position``, or from ``look_back`` events before it."""
+        """Read after ``position``, or from ``look_back`` events before it. ``moved`` is called after each
+        batch.
+        """
         self._open_reader = open_reader
         self._position = position
         self._settings = settings
         self._look_back = look_back
+        self._moved = moved
         self._changed = threading.Condition()
         """Guards the window. Notified when the run has started or ended, and when a member has joined, left
         or taken events."""
@@ -129,6 +133,13 @@ class SharedReading:
             if taken:
                 self._changed.notify_all()
             return taken, taken[-1].event.time_s if member.backlog else window.end_s
+
+    def find_passed(self, member: Member) -> tuple[Position, int] | None:
+        """Return how far everything that concerns a member is applied, with the time of the last event;
+        None if it has something to do.
+        """
+        with self._changed:
+            return None if self._window is None else self._window.find_passed(member)
 
     def leave(self, member: Member) -> bool:
         """Let a projection leave; return whether it was the last one.
@@ -214,6 +225,8 @@ class SharedReading:
             if self._window is not None and batch.events:
                 for member in self._window.append(batch.events, batch.sizes_bytes):
                     self._wakes[member]()
+        if batch.events:
+            self._moved()
         reader.acknowledge(batch.position)
 
     def _raise_failure(self) -> None:

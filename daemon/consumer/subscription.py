@@ -76,6 +76,13 @@ class Subscription:
         """Whether it reads together with others, and so wakes the projection."""
         return self.is_joined
 
+    def find_passed(self) -> tuple[Position, int] | None:
+        """Return how far everything that concerns the projection is applied, with the time of the last event;
+        None if that is not known, or if it has something to do. For any thread.
+        """
+        joined = self._joined
+        return None if joined is None else joined[0].find_passed(joined[1])
+
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""
         self._leave()

@@ -103,6 +103,9 @@ class TopicReader:
         """False: ``read`` waits for events."""
         return False
 
+    def find_passed(self) -> None:
+        """Return None: every event is passed to the projection."""
+
     @property
     def has_event_ids(self) -> bool:
         """Whether the topic's records have event ids; known after ``seek``."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
     from daemon.consumer.event_window import SharedEvent
-    from daemon.process.loops.loop import Job
     from daemon.replica.status.compactions import CompactionStatus
     from daemon.status.model import StatusSection
 
@@ -94,6 +93,7 @@ class Replica(Capability):
         """Return the replicas of all policies,
         and a loop for each pattern of databases, which adds more of them.
         """
+        from daemon.process.loops.loop import Job
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.http.limits import limit_routes
         from daemon.replica.http.pages import PolicySite, policy_pages
@@ -120,6 +120,8 @@ class Replica(Capability):
                 job, status = build_watch(runtime, target, partial(replicas.on_target, target))
                 jobs.append(job)
                 watches.append(status)
+            if policies:
+                jobs.append(Job("requests", replicas.shared.inboxes.run))
         sections: list[SectionPart[Any]] = [
             *(SectionPart(each.section, partial(replicas.rows, each)) for each in POLICY_SECTIONS),
             SectionPart(VERIFICATION, lambda _: tuple(each.status() for each in replicas.ledgers.values())),

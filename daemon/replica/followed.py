@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from daemon.consumer.projection import BUSY_WAIT_S, WAIT_S
 from daemon.replica.loading.load_resources import read_range
 from daemon.replica.served_requests import PolicyRequests
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from state.event_log.positions import Position
 
 
-_HELD_S: Final = 0.5
-"""How often a policy that is not followed looks for requests, or whether its time has come."""
+IDLE_S: Final = 30.0
+"""How long a policy rests at most if nothing wakes it."""
 
 
 class FollowedReplica:
@@ -67,6 +68,7 @@ class FollowedReplica:
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
+        self._rest_s = WAIT_S
         self._policy = projection.loads.context.policy.name
         self.name, self.source = projection.name, projection.source
 
@@ -86,9 +88,9 @@ class FollowedReplica:
             yield from self._rest_while_paused()
         yield from self._rest_if_promoted()
         if not self._is_stopping() and self._projection.needs_bootstrap():
-            self._bootstraps.ask(self._policy)
+            self._bootstraps.ask(self._policy, self._wake)
             while self._bootstraps.find_place(self._policy) is not None and not self._is_stopping():
-                yield _HELD_S
+                yield IDLE_S
 
     def open(self) -> Position:
         """Open the projection, and let tables catch up."""
@@ -101,6 +103,7 @@ class FollowedReplica:
 
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply the events, and take care of loads."""
+        self._rest_s = WAIT_S
         position = self._projection.apply(events)
         self._step_loads()
         return position
@@ -113,24 +116,30 @@ class FollowedReplica:
         """Continue after ``position``: the events that were not passed concern other policies."""
         self._projection.skip(position, time_s)
 
-    def settle(self) -> bool:
-        """Do the projection's deferred work, and take care of loads;
-        return whether a table has more to catch up.
+    def settle(self) -> float:
+        """Do the projection's deferred work, and take care of loads; return how long the policy may rest.
+        Each rest is longer than the one before, while nothing happens and no table waits for a load.
         """
         self._projection.settle()
-        return self._step_loads()
+        rest_s = self._step_loads()
+        if rest_s > WAIT_S:
+            self._rest_s = min(8 * self._rest_s, IDLE_S)
+        return min(self._rest_s, rest_s)
 
-    def _step_loads(self) -> bool:
+    def _step_loads(self) -> float:
+        """Take care of loads and of external tables; return for how long they need nothing."""
         if self._is_stopping():
-            return False
+            return WAIT_S
         self._loads.step(self._projection.loads)
-        if self._external is not None:
-            self._external.step()
-        return self._projection.loads.catch_up(self.read_events)
+        rest_s = IDLE_S if self._external is None else max(self._external.step(), WAIT_S)
+        if self._projection.loads.catch_up(self.read_events):
+            return BUSY_WAIT_S
+        return WAIT_S if self._projection.loads.context.tables.loads.waiting() else rest_s
 
     def hold(self) -> Iterator[float]:
         """Serve requests; rest while the policy is paused or promoted."""
-        self._inbox.serve(self._do)
+        if self._inbox.serve(self._do):
+            self._rest_s = WAIT_S
         yield from self._rest_while_paused()
         yield from self._rest_if_promoted()
 
@@ -146,7 +155,7 @@ class FollowedReplica:
         self._heartbeat.following()
         while since_s is not None and not self._is_stopping():
             self._report_pause(since_s)
-            yield _HELD_S
+            yield IDLE_S
             self._inbox.serve(self._do)
             self._heartbeat.beat()
             since_s = None if self._projection.find_promotion() else self._projection.pause.since_s()
@@ -175,7 +184,7 @@ class FollowedReplica:
             self._report_promotion(promotion)
             self._inbox.serve(self._requests.do)
             self._heartbeat.beat()
-            yield _HELD_S
+            yield IDLE_S
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop waits after an error;
@@ -199,6 +208,10 @@ class FollowedReplica:
     def read_events(self, after: int, upto: int) -> Iterator[Event]:
         """Return the events of the topic after one id up to another."""
         return read_range(self._open_reader, after, upto, beat=self._beat, is_stopping=self._is_stopping)
+
+    def _wake(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.wake()
 
     def _beat(self) -> None:
         if self._heartbeat is not None:

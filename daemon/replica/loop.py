@@ -85,7 +85,7 @@ def build_replica(
     part = ProjectionPart(
         projection,
         policy.source,
-        status=lambda: lazy.read(lambda replica: replica.loop.status, idle),
+        status=lambda: lazy.read(lambda replica: replica.loop.read_status(), idle),
         counts=lambda: lazy.read(lambda replica: replica.loop.counts(), None),
         target=f"{policy.target}/{policy.replica_database}",
         repair=release_command(name),
@@ -244,12 +244,14 @@ class _Replica:
         except BaseException:
             projection.close()
             raise
+        inbox = requests_directory(config.state.dir, STATE_KIND, name)
+        shared.inboxes.add(inbox, self._pulse.wake)
         load_copies = LoadCopies(lambda: _open_load_pool(config, context, shared))
         load_counts = LoadCounts()
         load_thread = LoadThread(context, load_copies.open, load_settings(config), progress=load_counts)
         self._followed = FollowedReplica(
             projection,
-            Inbox(requests_directory(config.state.dir, STATE_KIND, name)),
+            Inbox(inbox),
             load_thread,
             lambda: catch_up_reader(config, name),
             bootstraps=bootstraps,

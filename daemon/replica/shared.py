@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from daemon.process.inbox_watch import InboxWatch
 from daemon.process.loops.turns import Turns
 from daemon.sources.metastores import MetastoreClients
 from handlers.files.copying.byte_rates import ByteRate
@@ -34,6 +35,7 @@ class SharedResources:
     targets: Mapping[str, TargetThreads]
     rate: ByteRate
     """Of all copies."""
+    inboxes: InboxWatch = field(default_factory=InboxWatch)
     _rates: dict[str, ByteRate] = field(default_factory=dict)
     _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)
 

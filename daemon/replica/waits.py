@@ -57,12 +57,15 @@ class ReplicaReached:
     replicas: FollowedReplicas
     policy: str
     projection: str
+    source: str
     event_id: int
 
     @property
     def projections(self) -> Collection[str]:
-        """The policy's projection."""
-        return (self.projection,)
+        """The policy's projection, and the reader of its source: the replica also reaches events that do not
+        concern it.
+        """
+        return self.projection, f"source:{self.source}"
 
     def check(self) -> Reached:
         """Return whether the event is applied."""
@@ -92,7 +95,7 @@ def replica_kind(runtime: Runtime, replicas: FollowedReplicas, name_of: Callable
         found = runtime.config.find_policy(policy)
         if found is None:
             raise NotFound("no such policy is configured", policy=policy[:200])
-        condition = partial(ReplicaReached, replicas, policy, name_of(policy))
+        condition = partial(ReplicaReached, replicas, policy, name_of(policy), found.source)
         if "event" in given:
             return condition(_read_event(given["event"]))
         return Unresolved(lambda: condition(read_newest(runtime, found.source)))

@@ -81,13 +81,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-"""Shortest delay before a failed loop is tried again."""
 LOCK_WAIT_S: Final = 10.0
 """How long another process may hold the state directory at the start: a command that found no daemon, such as
 ``tideline pause``, holds it for a moment."""
 STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is
 running."""
+STATUS_COST: Final = 200
+"""The status of hundreds of policies is written less often: that takes this part of the time at most."""
 
 SWITCH_S: Final = 0.0005
 """How long a thread computes before it lets another run.
@@ -142,16 +143,17 @@ class _Daemon:
         registry = process_registry(self._status, sections, config.metrics.policies_max)
         registry.register(VolumeCollector(config.state.dir))
         loops = LoopMetrics(registry, PolicySeries(config.metrics.policies_max))
+        self._waits = waits = Waits(config.http.waits_max, WaitMetrics(registry))
         runtime = Runtime(
             config=config,
             config_file=config_file,
             registry=registry,
             calls=CallMetrics(registry),
-            readers=SharedReaders(config),
+            readers=SharedReaders(config, waits.moved),
             projections=ProjectionMetrics(registry, loops),
             status=self._status,
             sections=sections,
-            waits=Waits(config.http.waits_max, WaitMetrics(registry)),
+            waits=waits,
             relays_only=not projections,
             start_job=self._start_job,
         )
@@ -174,11 +176,10 @@ class _Daemon:
             self._supervisor, parts.sources, parts.projections, parts.sections, parts.later_projections
         )
         self._close = parts.close
-        self._waits = runtime.waits
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         own_routes = (
             audit_route(runtime.audit),
-            wait_route(runtime.waits, parts.wait_kinds),
+            wait_route(waits, parts.wait_kinds),
             *dead_letter_routes(config, runtime.audit),
         )
         routes = described([*status_routes(views), *own_routes, *parts.routes])
@@ -209,10 +210,13 @@ class _Daemon:
             probes=self._http.probes_address,
             loops=len(self._supervisor.statuses()),
         )
-        while not stop_requested.wait(STATUS_FILE_S):
+        rest_s = STATUS_FILE_S
+        while not stop_requested.wait(rest_s):
+            began_s = time.thread_time()
             status = self._status()
             self._status_file.write(status)
             self._history.take(status)
+            rest_s = max(STATUS_FILE_S, STATUS_COST * (time.thread_time() - began_s))
         return self._stop()
 
     def _stop(self) -> int:

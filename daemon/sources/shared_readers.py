@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class SharedReaders:
     """Builds each reader when it is first needed; for any thread."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, moved: Callable[[str], None] = lambda _: None) -> None:
+        """``moved`` is called with ``source:NAME`` when events of a source were read."""
         self._config = config
+        self._moved = moved
         self._readers: dict[str, SharedReader] = {}
         self._lock = threading.Lock()
 
@@ -42,6 +44,7 @@ class SharedReaders:
             source,
             partial(topic_reader, config, source, projection=name, group=f"tideline.source.{source}"),
             has_several=policies > 1 or has_pattern,
+            moved=partial(self._moved, name),
         )
 
 

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 _REVIVE_S = 0.5
-"""How often a loop that waits for its next run looks for requests, at most."""
+"""How often a loop with its own thread looks for requests while it waits for its next run."""
 
 
 class LoopState(StrEnum):
@@ -133,8 +133,8 @@ class Job:
     """Opens what the loop needs, runs until ``heartbeat.stopping`` is set, and closes everything. Returns its
     turns if it runs in turns: an iterator over the seconds to rest after each of them."""
     revive: Callable[[], bool] | None = None
-    """Called while the loop waits after an error; it runs again at once if this returns True, as after a
-    request of an operator."""
+    """Called while the loop waits after an error, and when it is woken; it runs again at once if this returns
+    True, as after a request of an operator."""
     turns: Turns | None = None
     """The threads that it shares with others; without them it has its own."""
 
@@ -255,7 +255,7 @@ class SupervisedLoop:
             pause_s = self._note_pause(error, code, failures)
         until_s = time.monotonic() + pause_s
         while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.is_set():
-            yield min(_REVIVE_S, left_s)
+            yield left_s if self._job.turns is not None else min(_REVIVE_S, left_s)
             if self._is_requested():
                 return
 

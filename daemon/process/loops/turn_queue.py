@@ -5,9 +5,6 @@ turn. A wake-up during a turn makes the task ready again after it, so no wake-up
 
 At most ``turns_at_once`` turns run at a time. One that lasts longer than ``long_s`` does not count any more:
 a target that hangs, or the copy of a large table, then delays the others by that time and no longer.
-
-A task that rests for ``look_s`` or more only looks whether it has something to do. All of them together look
-``looks_per_s`` times a second at most, so that hundreds of tasks without work cost little.
 """
 
 from __future__ import annotations
@@ -30,8 +27,6 @@ class TurnRules:
 
     turns_at_once: int = 8
     long_s: float = 2.0
-    look_s: float = 0.5
-    looks_per_s: float = 100.0
 
 
 class TaskState(Enum):
@@ -112,8 +107,6 @@ class TurnQueue:
         elif task.is_woken or rest_s <= 0:
             self._make_ready(task)
         else:
-            if rest_s >= self._rules.look_s:
-                rest_s = max(rest_s, len(self._tasks) / self._rules.looks_per_s)
             task.state, task.due_s = TaskState.RESTING, now_s + rest_s
             heapq.heappush(self._resting, (task.due_s, next(self._order), task))
 

@@ -9,6 +9,11 @@ leaves its turn to the next one, and waits again behind the others.
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class BootstrapTurns:
@@ -16,25 +21,29 @@ class BootstrapTurns:
 
     def __init__(self, policies_at_once: int) -> None:
         self._at_once = policies_at_once
-        self._policies: list[str] = []
-        """In the order in which they asked; the first ``policies_at_once`` have their turn."""
+        self._policies: dict[str, Callable[[], None]] = {}
+        """In the order in which they asked, with what wakes them; the first ``policies_at_once`` have their
+        turn."""
         self._lock = threading.Lock()
 
-    def ask(self, policy: str) -> None:
-        """Let ``policy`` wait for its turn, behind the others."""
+    def ask(self, policy: str, wake: Callable[[], None] = lambda: None) -> None:
+        """Let ``policy`` wait behind the others; ``wake`` is called when its turn has come."""
         with self._lock:
-            self._policies.append(policy)
+            self._policies[policy] = wake
 
     def leave(self, policy: str) -> None:
         """End the turn of ``policy``, or its waiting; do nothing if it did not ask."""
         with self._lock:
-            if policy in self._policies:
-                self._policies.remove(policy)
+            if self._policies.pop(policy, None) is None:
+                return
+            having_turn = list(self._policies.values())[: self._at_once]
+        for wake in having_turn[self._at_once - 1 :]:
+            wake()
 
     def find_place(self, policy: str) -> int | None:
         """Return the place of ``policy`` among those that wait, from 1; None if it does not wait."""
         with self._lock:
-            waiting = self._policies[self._at_once :]
+            waiting = list(self._policies)[self._at_once :]
             return waiting.index(policy) + 1 if policy in waiting else None
 
     def list_waiting(self, policy: str) -> tuple[str, ...]:

@@ -94,8 +94,10 @@ class ExternalThread:
         """Return the totals, with the cycle that runs; for any thread."""
         return self._totals.plus(self._running)
 
-    def step(self) -> None:
-        """Start a cycle if one is due, none runs and a place is free."""
+    def step(self) -> float:
+        """Start a cycle if one is due, none runs and a place is free;
+        return in how many seconds the next one is due.
+        """
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
         is_due = self._thread is None and self._clock() >= self._due_s
@@ -104,6 +106,7 @@ class ExternalThread:
             self._stopping = threading.Event()
             self._thread = threading.Thread(target=self._main, name="tideline-external", daemon=True)
             self._thread.start()
+        return max(0.0, self._due_s - self._clock())
 
     def _main(self) -> None:
         try:

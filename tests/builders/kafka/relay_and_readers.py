@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from daemon.consumer.projection import WAIT_S
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
@@ -163,9 +164,9 @@ def drain_on(reader: TopicReader, until: int | None = None) -> list[Event]:
 
 
 def run_in_turns(rests: Iterable[float], stopping: threading.Event) -> None:
-    """Run a loop as the supervisor does that has its own thread."""
+    """Run a loop as the supervisor does that has its own thread, and wake it often."""
     for rest_s in rests:
-        stopping.wait(rest_s)
+        stopping.wait(min(rest_s, 0.05))
 
 
 class Collecting:
@@ -198,8 +199,9 @@ class Collecting:
         assert time_s > 0
         self.position = position
 
-    def settle(self) -> None:
+    def settle(self) -> float:
         self.settled += 1
+        return WAIT_S
 
     def hold(self) -> Iterator[float]:
         yield from ()

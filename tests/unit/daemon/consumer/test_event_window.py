@@ -55,6 +55,22 @@ def test_a_member_is_at_its_last_event_until_it_has_taken_all_of_them() -> None:
     assert member.position == Position(3)
 
 
+def test_a_member_has_passed_the_events_of_others_unless_it_has_something_to_do() -> None:
+    window = a_window()
+    member = window.join(of("a"), Position(0))
+    assert window.find_passed(member) is None, "no event was read"
+    append(window, an_event(1, "b"))
+    assert window.find_passed(member) == (Position(1), 1)
+    append(window, an_event(2, "a"), an_event(3, "b"))
+    assert window.find_passed(member) is None, "an event waits"
+    assert take(window, member) == [2]
+    assert window.find_passed(member) is None, "it applies the event"
+    assert take(window, member) == []
+    assert window.find_passed(member) == (Position(3), 3)
+    window.leave(member)
+    assert window.find_passed(member) is None
+
+
 def test_who_joins_receives_what_the_window_has_after_its_position() -> None:
     window = a_window()
     append(window, *(an_event(event_id, "a") for event_id in range(1, 6)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from daemon.consumer.event_reader import Batch
 from daemon.consumer.metrics import ProjectionMetrics
-from daemon.consumer.projection import ProjectionLoop, ProjectionStatus, follow
+from daemon.consumer.projection import WAIT_S, ProjectionLoop, ProjectionStatus, follow
+from daemon.consumer.settings import ReaderStatus
 from daemon.process.metrics import LoopMetrics
 from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, MetastoreUnavailable
 from state.event_log.positions import Position
@@ -161,6 +164,66 @@ def test_a_restarted_loop_continues_with_its_projection_until_a_stop_is_requeste
     assert (loop.is_following, projection.closed) == (False, 0)
     list(loop.run(Line(until=lambda: len(projection.events) >= 9)))
     assert (loop.status.state, loop.status.position, projection.closed) == ("stopped", Position(9), 1)
+
+
+class _Joined:
+    """A reader that has no events of the projection."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.passed: tuple[Position, int] | None = None
+        self.status = ReaderStatus("t")
+        self.wakes = True
+
+    def find_passed(self) -> tuple[Position, int] | None:
+        return self.passed
+
+    def seek(self, position: Position) -> None:
+        assert position == Position(3)
+
+    def read(self, timeout_s: float) -> Batch:
+        self.waits.append(timeout_s)
+        return Batch((), Position(3), caught_up=True)
+
+    def acknowledge(self, position: Position) -> None:
+        raise AssertionError(position)
+
+    def close(self) -> None:
+        self.passed = None
+
+
+class _Quiet(_Served):
+    """Rests longer each time."""
+
+    def settle(self) -> float:
+        return super().settle() * float(4**self.settled)
+
+
+def test_a_projection_rests_as_long_as_it_says_while_nothing_concerns_it() -> None:
+    projection, reader = _Quiet(), _Joined()
+    projection.position = Position(3)
+    line = Line(until=lambda: projection.settled >= 3)
+    assert list(follow(projection, reader, line, lambda _status: None)) == [2.0, 8.0, 32.0]
+    assert reader.waits == [WAIT_S] * 3
+
+
+def test_the_status_says_up_to_where_the_events_concern_others_only() -> None:
+    projection, reader = _Quiet(), _Joined()
+    projection.position = Position(3)
+    loop = ProjectionLoop(projection, lambda: reader, projection_metrics(), position=Position(3))
+    line = Line()
+    rests = loop.run(line)
+    next(rests)
+    reader.passed = Position(7), 70
+    status = loop.read_status()
+    assert (status.position, status.applied_time_s) == (Position(7), 70)
+    reader.passed = Position(2), 20
+    assert loop.read_status() is loop.status
+    reader.passed = Position(7), 70
+    loop.status = replace(loop.status, state="paused")
+    assert loop.read_status().position == Position(3)
+    line.stopping.set()
+    list(rests)
 
 
 def test_lost_events_end_the_loop_unless_the_projection_can_continue_without_them(

@@ -82,7 +82,8 @@ class Source:
         self.shared_opened = 0
         self.alone: list[str | None] = []
         settings = SharingSettings(**{"failed_s": 0} | limits)
-        self.shared = SharedReader("src", self._open_shared, settings)
+        self.moves: list[None] = []
+        self.shared = SharedReader("src", self._open_shared, settings, moved=lambda: self.moves.append(None))
         self.subscriptions: list[Subscription] = []
 
     def _open(self, **settings: Any) -> TopicReader:
@@ -217,6 +218,22 @@ def test_one_that_reads_with_others_is_woken_by_its_own_events_only(
     source.append(5, 5)
     assert woken.wait(DEADLINE_S)
     assert [event.event_id for event in concerned.read(READ_S).events] == [5]
+
+
+def test_one_that_no_event_concerns_is_known_to_have_passed_all_without_reading(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(3)
+    other = source.subscribe("db9")
+    assert other.find_passed() is None
+    other.seek(Position(2))
+    eventually(lambda: other.find_passed() is not None)
+    moves = len(source.moves)
+    source.append(4, 5)
+    eventually(lambda: len(source.moves) > moves)
+    eventually(lambda: (other.find_passed() or (None,))[0] == Position(5))
+    other.close()
+    assert other.find_passed() is None
 
 
 def test_one_that_is_far_ahead_does_not_wait_for_one_that_is_far_behind(

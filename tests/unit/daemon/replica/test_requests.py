@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.consumer.projection import WAIT_S
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica import requests
 from daemon.replica.commands.endings import done_lines, plan_lines
-from daemon.replica.followed import FollowedReplica
+from daemon.replica.followed import IDLE_S, FollowedReplica
 from daemon.replica.loading.bootstrap_turns import BootstrapTurns
 from daemon.replica.served_requests import PolicyRequests
 from daemon.replica.status.left import LEFT, list_left
@@ -353,6 +354,18 @@ def test_a_new_policy_rests_until_its_turn_and_leaves_it_when_it_is_stopped(
     assert list(rests) == []
     followed.close()
     assert turns.list_waiting("shop") == ()
+
+
+def test_a_policy_without_work_rests_longer_each_time_until_something_concerns_it(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, _, _ = follow(replica, tmp_path)
+    opened(followed)
+    assert [followed.settle() for _ in range(3)] == [4.0, IDLE_S, IDLE_S]
+    followed.apply([created(1)])
+    assert followed.settle() == 4.0
+    replica.projection.loads.request(["orders"], "repair")
+    assert followed.settle() == WAIT_S
 
 
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:

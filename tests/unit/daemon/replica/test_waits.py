@@ -73,7 +73,7 @@ def built(kind: WaitKind, **given: str) -> ReplicaReached:
 
 def test_an_event_is_waited_for_until_it_is_applied_completely(kind: WaitKind, replicas: Replicas) -> None:
     condition = built(kind, replica="Shop", event="7")
-    assert condition.projections == ("replication:shop",)
+    assert condition.projections == ("replication:shop", "source:lake")
     assert not condition.check().is_true  # no replica yet
     for position in (Position(6), Position(7, 0, 2)):
         replicas.position = position

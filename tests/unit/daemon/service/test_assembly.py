@@ -59,6 +59,7 @@ def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config:
         "watch:pond",
         "replication:shop",
         "compactions:dr",
+        "requests",
         "retention:lake",
         "retention:pond",
     ]

@@ -324,7 +324,7 @@ class Turning:
 
 
 def test_loops_in_turns_share_a_thread_and_fail_rest_and_stop_like_others() -> None:
-    turns = Turns(TurnRules(1, looks_per_s=1e9), name="shared-turns")
+    turns = Turns(TurnRules(1), name="shared-turns")
     loops = [Turning(), Turning(MetastoreUnavailable("away")), Turning(GapDetected("gone"))]
     asked = threading.Event()
     supervisor, counts = supervise(
@@ -339,7 +339,9 @@ def test_loops_in_turns_share_a_thread_and_fail_rest_and_stop_like_others() -> N
     eventually(lambda: supervisor.statuses()["loop-2"].state is LoopState.FAILED)
     assert counts.restarted == ["loop-1"]
     asked.set()
-    eventually(lambda: loops[2].turns == 1, deadline_s=60)
+    assert loops[2].heartbeat is not None
+    loops[2].heartbeat.wake()
+    eventually(lambda: loops[2].turns == 1)
     assert sum(thread.name == "shared-turns" for thread in threading.enumerate()) <= 2
     assert supervisor.stuck() == [], "they rest"
     assert supervisor.stop(5) == []

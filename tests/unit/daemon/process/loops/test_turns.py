@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-LOOK_S = 10
-
-
-def rules(turns_at_once: int = 2, *, long_s: float = 5, looks_per_s: float = 1e9) -> TurnRules:
-    return TurnRules(turns_at_once, long_s, look_s=LOOK_S, looks_per_s=looks_per_s)
+def rules(turns_at_once: int = 2) -> TurnRules:
+    return TurnRules(turns_at_once, long_s=5)
 
 
 def queue_of(number: int, rules: TurnRules) -> tuple[TurnQueue, list[Task]]:
@@ -62,17 +59,6 @@ def test_a_task_that_is_woken_during_its_turn_has_another_one() -> None:
     assert queue.take(2) is None
     assert queue.wake(task)
     assert queue.take(3) is task
-
-
-def test_many_tasks_without_work_look_less_often() -> None:
-    queue, tasks = queue_of(100, rules(100, looks_per_s=4))
-    for task in tasks:
-        assert queue.take(0) is task
-        queue.end(task, LOOK_S if task is not tasks[0] else LOOK_S - 1, 0)
-    assert queue.find_next_s() == LOOK_S - 1, "a short rest is for a reason"
-    assert queue.take(LOOK_S - 1) is tasks[0]
-    queue.end(tasks[0], None, LOOK_S)
-    assert queue.find_next_s() == 25
 
 
 class Model:

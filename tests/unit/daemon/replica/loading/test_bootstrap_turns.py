@@ -24,3 +24,18 @@ def test_a_policy_that_waits_is_forgotten_when_it_leaves() -> None:
     assert turns.list_waiting("b") == ()
     turns.leave("b")
     assert turns.find_place("a") is None
+
+
+def test_a_policy_is_woken_when_its_turn_has_come() -> None:
+    turns, woken = BootstrapTurns(2), list[str]()
+    for policy in ("a", "b", "c", "d", "e"):
+        turns.ask(policy, lambda policy=policy: woken.append(policy))  # type: ignore[misc]
+    assert woken == []
+    turns.leave("d")
+    turns.leave("a")
+    assert "c" in woken
+    assert "e" not in woken
+    turns.leave("a")
+    turns.leave("b")
+    assert "e" in woken
+    assert [turns.find_place(policy) for policy in ("c", "e")] == [None, None]

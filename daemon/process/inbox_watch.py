@@ -1,0 +1,54 @@
+"""Wakes the loops that rest when a request arrives in their inbox (``inbox``).
+
+Hundreds of loops without work would otherwise list hundreds of directories all the time. One thread looks at
+the time of the last change of each directory, which is a single call of the system.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from daemon.process.loops.heartbeat import Heartbeat
+
+
+LOOK_S: Final = 0.5
+_COARSE_NS: Final = 1_000_000_000
+"""Two changes within this time may have the same time in some file systems."""
+
+
+class InboxWatch:
+    """The inboxes of a group of loops; any thread may add one."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
+        self._wakes: dict[Path, Callable[[], None]] = {}
+        self._changed_ns: dict[Path, int] = {}
+
+    def add(self, directory: Path, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when something changes in ``directory``, which need not exist yet."""
+        self._wakes[directory] = wake
+
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Look until a stop is requested."""
+        heartbeat.following()
+        while not heartbeat.stopping.wait(LOOK_S):
+            self.look()
+            heartbeat.beat()
+
+    def look(self) -> None:
+        """Wake the loops whose inbox has changed."""
+        for directory, wake in list(self._wakes.items()):
+            try:
+                changed_ns = directory.stat().st_mtime_ns
+            except OSError:  # the loop reports it
+                continue
+            is_recent = self._clock_ns() - changed_ns < _COARSE_NS
+            if is_recent or changed_ns != self._changed_ns.get(directory):
+                self._changed_ns[directory] = changed_ns
+                wake()
