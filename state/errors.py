@@ -411,8 +411,8 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap' for a "
-        "policy, 'tideline relay --gap SOURCE' for a relay, and raise the log's time to live."
+        "The notification log was cleaned before it was read: run 'tideline gap policy POLICY' for a "
+        "policy, 'tideline gap source SOURCE' for a relay, and raise the log's time to live."
     )
 
 

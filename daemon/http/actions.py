@@ -108,14 +108,16 @@ def action_route(
 ) -> ApiRoute:
     """Return the route of an action.
 
-    ``do`` gets the name from the path and the body, may wait, and returns the answer.
+    ``do`` gets the name from the path and the body, may wait, and returns the answer. Without a name in the
+    path, it is the part before the action: ``copies`` of ``copies/limit``.
     """
     adapter = TypeAdapter(body)
-    action = operation.path.rpartition("/")[2]
+    base, _, action = operation.path.rpartition("/")
+    whole = base.rpartition("/")[2]
 
     async def endpoint(request: Request) -> Response:
         client = getattr(request.state, "client", ANONYMOUS).name
-        name = request.path_params.get("name", "").lower()
+        name = request.path_params.get("name", whole).lower()
 
         def make() -> Made:
             try:

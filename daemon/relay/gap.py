@@ -8,7 +8,7 @@ steps:
    log is empty.
 3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
    has not applied these events stops there with its own gap: policies wait for
-   ``tideline bootstrap POLICY --gap``, catalogs load their tables again.
+   ``tideline gap policy POLICY``, catalogs load their tables again.
 4. Store the position after the gap. A relay that is killed before it finds the record at the end of the
    topic.
 """

@@ -149,7 +149,7 @@ class RelayLoop:
         raise InvalidRequest(
             "the relay has no gap: it is following",
             source=self._settings.source,
-            hint="For a policy that has one, run 'tideline bootstrap POLICY --gap'.",
+            hint="For a policy that has one, run 'tideline gap policy POLICY'.",
         )
 
     def _open_publisher(self, after: Position) -> Publisher:

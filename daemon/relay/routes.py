@@ -1,4 +1,4 @@
-"""The action on a relay over HTTP: the same as ``tideline relay --gap``, through the relay's inbox."""
+"""The action on a relay over HTTP: the same as ``tideline gap source``, through the relay's inbox."""
 
 from __future__ import annotations
 

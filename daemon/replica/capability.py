@@ -36,6 +36,7 @@ class Replica(Capability):
             "daemon.replica.verification.commands",
             "Compare the replica of a policy with its source.",
         ),
+        Command("limit", "daemon.replica.commands.limits", "Limit the copies of the running daemon."),
         Command("policy", "daemon.replica.commands.policies", "List and show the policies."),
         Command("release", "daemon.replica.commands.operations", "Follow a quarantined table again."),
         Command(
@@ -97,6 +98,7 @@ class Replica(Capability):
         from daemon.replica.compaction_watch import build_watch
         from daemon.replica.http.limits import limit_routes
         from daemon.replica.http.pages import PolicySite, policy_pages
+        from daemon.replica.http.policies import policy_list_routes
         from daemon.replica.http.routes import policy_routes
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
@@ -144,6 +146,7 @@ class Replica(Capability):
             else (
                 *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
                 *policy_routes(runtime.config, runtime.audit),
-                *limit_routes(runtime.config, replicas.shared, runtime.audit),
+                *policy_list_routes(runtime.config, runtime.status),
+                *limit_routes(runtime.config, replicas.shared, runtime.audit, lambda: replicas.ledgers),
             ),
         )

@@ -78,7 +78,7 @@ def cross_gap(config: Config, policy: str) -> Request:
             "the policy has not reached the gap yet: the relay of its source has stopped there",
             policy=policy,
             source=source,
-            hint=f"Run 'tideline relay --gap {source}'. The policy then stops at the lost events; repeat "
+            hint=f"Run 'tideline gap source {source}'. The policy then stops at the lost events; repeat "
             "this command.",
         ) from error
 

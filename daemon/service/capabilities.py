@@ -43,11 +43,12 @@ SHARED_COMMANDS: Final = (
     Command("backup", "daemon.service.state_commands", "Copy the state files, even while the daemon runs."),
     Command("completion", "daemon.service.completion", "Print the script that completes names in a shell."),
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
-    Command("dlq", "daemon.kafka.commands", "List, show and replay dead letters."),
+    Command("dlq", "daemon.service.dead_letter_commands", "List, show and replay dead letters."),
     Command(
         "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message names."
     ),
     Command("doctor", "daemon.service.doctor", "Check the installation: one page for a report."),
+    Command("gap", "daemon.service.gap_commands", "Continue after events that the log of a source has lost."),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
     Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
     Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from daemon.service.capabilities import CAPABILITIES
-from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     CommandGroup,
     application,
     config_option,
-    echo,
     echo_json,
     json_option,
     load_config,
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.document import Problem
-    from daemon.status.address import DaemonAddress
 
 
 _DEFAULTS: Final = "the defaults (there is no configuration file)"
@@ -49,45 +45,10 @@ def run(ctx: click.Context, config_path: Path | None) -> None:
 
 @click.command()
 @config_option
-@json_option
-@daemon_option
-@click.option(
-    "--gap",
-    "gap_of",
-    metavar="SOURCE",
-    help="Run nothing, but let the relay of SOURCE continue after events that its log has lost. The topic "
-    "gets a record of them.",
-)
 @click.pass_context
-def relay(
-    ctx: click.Context,
-    config_path: Path | None,
-    as_json: bool,
-    gap_of: str | None,
-    daemon: DaemonAddress | None,
-) -> None:
-    """Run only the relays: publish the notification logs of the sources to their topics.
-
-    --url is only for --gap.
-    """
-    if gap_of is None:
-        ctx.exit(_run(config_path, projections=False))
-    from daemon.relay.requests import TIMEOUT_S, cross_gap_of
-    from daemon.status.client import send_action
-
-    if daemon is None:
-        crossed = cross_gap_of(load_config(config_path), gap_of)
-    else:
-        path = f"/api/v1/sources/{quote(gap_of, safe='')}"
-        crossed = send_action(daemon, path, {"do": "cross-gap"}, timeout_s=TIMEOUT_S)
-    echo(crossed, as_json, _crossed_text)
-
-
-def _crossed_text(crossed: dict[str, Any]) -> str:
-    return (
-        f"events {crossed['after'] + 1} to {crossed['upto']} are lost; the relay continues after them. "
-        "Run 'tideline bootstrap POLICY --gap' for each policy that reports the gap."
-    )
+def relay(ctx: click.Context, config_path: Path | None) -> None:
+    """Run only the relays: publish the notification logs of the sources to their topics."""
+    ctx.exit(_run(config_path, projections=False))
 
 
 def _run(config_path: Path | None, *, projections: bool) -> int:

@@ -17,6 +17,7 @@ from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
+from daemon.status.action_calls import ActionCall
 from state.errors import NotFound
 
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from daemon.kafka.dead_letter_reader import DeadLetter
 
 
+PATH: Final = f"{BASE}/dead-letters"
 LISTED: Final = 200
 _TAG: Final = "Dead letters"
 
@@ -49,6 +51,8 @@ class ListedLetter:
     reader: str | None
     code: str | None
     reason: str | None
+    action: ActionCall
+    """Decodes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +95,13 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         return await made_response(request, make, Lane.STORE)
 
     listed = Operation(
-        path=f"{BASE}/dead-letters",
+        path=PATH,
         tag=_TAG,
         summary=f"The last {LISTED} records that could not be used, for operators.",
         answer=TypeAdapter(LetterList),
     )
     replayed = Operation(
-        path=f"{BASE}/dead-letters/{{name}}/replay",
+        path=f"{PATH}/{{name}}/replay",
         tag=_TAG,
         summary="Decode a dead letter again with this version.",
         answer=TypeAdapter(ReplayAnswer),
@@ -112,10 +116,11 @@ def list_letters(config: Config) -> list[ListedLetter]:
     if config.kafka is None:
         return []
     with DeadLetterReader(broker_settings(config.kafka), config.kafka.dead_letter_topic) as reader:
-        return [_describe(each) for each in reader.read_last(LISTED)]
+        return [describe_letter(each) for each in reader.read_last(LISTED)]
 
 
-def _describe(letter: DeadLetter) -> ListedLetter:
+def describe_letter(letter: DeadLetter) -> ListedLetter:
+    """Return a letter without its contents."""
     error = letter.error
     return ListedLetter(
         letter.number,
@@ -126,6 +131,7 @@ def _describe(letter: DeadLetter) -> ListedLetter:
         error.get("reader"),
         error.get("code"),
         error.get("message"),
+        ActionCall(f"{PATH}/{letter.number}/replay", "Replay"),
     )
 
 

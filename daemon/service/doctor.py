@@ -11,6 +11,7 @@ import platform
 import sqlite3
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ import click
 
 from daemon.process.redaction import redactor
 from daemon.service.capabilities import CAPABILITIES
+from daemon.status.address import daemon_option
+from daemon.status.client import fetch_status, load_status
 from daemon.terminal.application import (
     application,
     config_option,
@@ -31,10 +34,12 @@ from state.value_text import count_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
+    from daemon.status.model import DaemonStatus
 
 
 LIBRARIES: Final = ("confluent-kafka", "hdfs-native", "pyarrow", "pydantic", "starlette", "pyspark")
@@ -55,13 +60,15 @@ class Finding:
 @click.command()
 @config_option
 @json_option
+@daemon_option
 @click.pass_context
-def doctor(ctx: click.Context, config_path: Path | None, as_json: bool) -> None:
+def doctor(ctx: click.Context, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Check this installation, and print one page for a report: versions, machine, configuration, servers.
 
-    Secrets are masked. The exit code is 1 if something failed.
+    With --url, check that daemon instead of the configuration and its servers. Secrets are masked.
+    The exit code is 1 if something failed.
     """
-    findings = [Finding(each.name, each.state, _masked(each.text)) for each in examine(config_path)]
+    findings = [Finding(each.name, each.state, _masked(each.text)) for each in examine(config_path, daemon)]
     echo([asdict(each) for each in findings], as_json, lambda _: page_text(findings))
     ctx.exit(1 if any(each.state == "failed" for each in findings) else 0)
 
@@ -71,9 +78,12 @@ def page_text(findings: Sequence[Finding]) -> str:
     return "\n".join(left_aligned([(each.name, each.state, each.text) for each in findings]))
 
 
-def examine(config_path: Path | None) -> Iterator[Finding]:
+def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> Iterator[Finding]:
     """Yield what is found out, without raising errors of the tree."""
     yield from _versions()
+    if daemon is not None:
+        yield from _daemon(partial(fetch_status, daemon, application().status_sections()))
+        return
     config = None
     try:
         config = yield from _configuration(config_path)
@@ -81,7 +91,7 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
         yield Finding("configuration", "failed", str(error))
     if config is not None:
         yield _disk(config.state.dir)
-        yield from _daemon(config)
+        yield from _daemon(partial(load_status, config.state.dir, application().status_sections()))
 
 
 def _versions() -> Iterator[Finding]:
@@ -129,15 +139,14 @@ def _disk(directory: Path) -> Finding:
     return Finding("disk", state, f"{directory}: {bytes_text(free)} of {bytes_text(size)} free")
 
 
-def _daemon(config: Config) -> Iterator[Finding]:
-    from daemon.status.client import load_status
+def _daemon(load: Callable[[], DaemonStatus]) -> Iterator[Finding]:
     from daemon.status.report.commands import LAG_MAX_S
     from daemon.status.report.health_check import Health, check_status
 
     sections = application().status_sections()
     asked_s = time.time()
     try:
-        status = load_status(config.state.dir, sections)
+        status = load()
     except TidelineError as error:
         yield Finding("daemon", "warning", error.message)
         return

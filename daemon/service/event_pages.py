@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.http.operations import BASE
 from daemon.http.transport.answering import Lane
 from daemon.service.dead_letter_routes import list_letters
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
 from daemon.site.recent_events import find_recent
-from daemon.status.action_calls import ActionCall
 from state.errors import BadInput, NotFound
 
 
@@ -43,11 +41,7 @@ def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
 
     def letters(asked: Asked) -> dict[str, Any]:
         require_operator(asked, "the list of dead letters")
-        rows = [
-            (each, ActionCall(f"{BASE}/dead-letters/{each.number}/replay", "Replay"))
-            for each in list_letters(config)
-        ]
-        return {"rows": rows, "describe": describe_consequence}
+        return {"letters": list_letters(config), "describe": describe_consequence}
 
     if not names:
         return ()

@@ -98,12 +98,12 @@ def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
     action: ActionCall | None = None
     match kind, loop.code:
         case "relay", "gap":
-            look, command = f"{RELAY}#the-relay-lost-events", f"tideline relay --gap {name}"
+            look, command = f"{RELAY}#the-relay-lost-events", f"tideline gap source {name}"
             action = call_source(name, "cross-gap", _SKIP)
         case "relay", "inconsistent":
             look = f"{RELAY}#the-source-was-restored-from-a-backup"
         case "replication", "gap":
-            command, action = f"tideline bootstrap {name} --gap", call_policy(name, "cross-gap", _SKIP)
+            command, action = f"tideline gap policy {name}", call_policy(name, "cross-gap", _SKIP)
         case "replication", "fenced":
             look, command = f"{REPLICA}#two-instances-for-one-target", f"tideline resume {name}"
             action = call_policy(name, "resume", "Resume")

@@ -19,6 +19,7 @@ import click
 import orjson
 
 from daemon.state_directory.directory import ADDRESS_FILE, TOKEN_FILE
+from daemon.terminal.application import load_config
 from state.errors import ConfigError, Transient
 
 
@@ -118,6 +119,23 @@ def running_daemon(state_dir: Path) -> DaemonAddress | None:
     except (OSError, UnicodeDecodeError):
         token = None  # of another user: what the daemon shows to everyone can be read nevertheless
     return DaemonAddress(url, token, fingerprint=fingerprint)
+
+
+def require_daemon(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonAddress:
+    """Return ``daemon``, or the one that runs with the configured state directory; raise Transient if none
+    runs.
+    """
+    if daemon is not None:
+        return daemon
+    state_dir = load_config(config_path).state.dir
+    found = running_daemon(state_dir)
+    if found is None:
+        raise Transient(
+            "no daemon is running",
+            hint="Start one with 'tideline run', or name the address of another with --url.",
+            state_dir=str(state_dir),
+        )
+    return found
 
 
 def daemon_option(command: Callable[..., Any]) -> Callable[..., Any]:

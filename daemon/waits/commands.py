@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daemon.config.quantities import Quantity
-from daemon.status.address import daemon_option
+from daemon.status.address import daemon_option, require_daemon
 from daemon.terminal.application import (
     config_option,
     echo,
     json_option,
-    load_config,
     output_form,
     print_failure,
     print_text,
@@ -96,7 +95,7 @@ def wait(
     if span is not None:
         parameters |= {"column": span[0], "range": span[1]}
     try:
-        answer = _wait(_find(config_path, daemon), parameters, timeout_s)
+        answer = _wait(require_daemon(config_path, daemon), parameters, timeout_s)
     except (NotYet, Transient, NotFound) as error:
         print_failure(error, output_form())
         ctx.exit(_exit_code(error))
@@ -111,24 +110,6 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, NotYet):
         return NOT_YET
     return UNKNOWN if isinstance(error, NotFound) else UNAVAILABLE
-
-
-def _find(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonAddress:
-    """Return the daemon to ask; raise Transient if none runs here."""
-    from daemon.status.address import running_daemon
-    from state.errors import Transient
-
-    if daemon is not None:
-        return daemon
-    state_dir = load_config(config_path).state.dir
-    found = running_daemon(state_dir)
-    if found is None:
-        raise Transient(
-            "no daemon is running",
-            hint="Start one with 'tideline run', or name the address of another with --url.",
-            state_dir=str(state_dir),
-        )
-    return found
 
 
 def _wait(

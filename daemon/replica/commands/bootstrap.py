@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from prometheus_client import CollectorRegistry
@@ -21,12 +21,10 @@ from daemon.replica.policies import (
     open_policy,
     require_policy,
 )
-from daemon.replica.requests import cross_gap
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import state_lock
-from daemon.status.address import daemon_option
-from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config, print_text
+from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_plan import PlannedTable
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
@@ -55,24 +52,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("policy")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
-@click.option("--gap", is_flag=True, help="Skip events that were lost, and load all tables again instead.")
 @click.option(
     "--reuse-files", is_flag=True, help="Replace the tables of the target, and copy only files that differ."
 )
 @click.option("--yes", is_flag=True, help="Replace the tables without asking.")
 @config_option
 @json_option
-@daemon_option
 def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     policy: str,
     config_path: Path | None,
     *,
     dry_run: bool,
-    gap: bool,
     reuse_files: bool,
     yes: bool,
     as_json: bool,
-    daemon: DaemonAddress | None,
 ) -> None:
     """Create the replica of POLICY, once, before the daemon follows it,
     and load the tables that the source has.
@@ -81,30 +74,16 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     are not loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps
     policies with 'bootstrap: auto' itself.
 
-    With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its
-    tables are loaded again. Only this works through --url. Everything else runs beside the state directory.
-
     With --reuse-files, the target database may have tables, as the old source has after a failover. They are
     replaced by those of the source, and rows that only the target has are lost. Files that are equal on both
     sides are kept.
     """
-    if daemon is not None and gap:
-        from daemon.replica.requests import open_requests
-
-        _show_crossed(policy, open_requests(config_path, daemon, policy)({"do": "cross-gap"}), as_json)
-        return
-    if daemon is not None:
-        raise click.UsageError("without --gap, 'bootstrap' runs beside the state directory, without --url")
     config = load_config(config_path)
-    if reuse_files and (gap or dry_run):
-        raise click.UsageError("--reuse-files excludes --gap and --dry-run")
+    if reuse_files and dry_run:
+        raise click.UsageError("--reuse-files excludes --dry-run")
     if as_json and reuse_files and not yes:
         raise click.UsageError("--json with --reuse-files needs --yes, because it cannot ask")
-    if gap:
-        if dry_run:
-            raise click.UsageError("--gap and --dry-run exclude each other")
-        _cross_gap(config, policy, as_json=as_json)
-    elif dry_run:
+    if dry_run:
         _show_plan(config, policy, as_json=as_json)
     else:
         if reuse_files and not yes:
@@ -112,22 +91,6 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
                 "Replace the tables of the target database, and lose rows that only they have?", abort=True
             )
         _bootstrap(config, policy, reuses_files=reuse_files, as_json=as_json)
-
-
-def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
-    require_policy(config, policy)
-    _show_crossed(policy, cross_gap(config, policy), as_json)
-
-
-def _show_crossed(policy: str, answer: dict[str, Any], as_json: bool) -> None:
-    echo(
-        answer,
-        as_json,
-        lambda done: (
-            f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and "
-            f"{count_text(len(done['tables']), 'table')} will be loaded; see 'tideline status'"
-        ),
-    )
 
 
 def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool) -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
-from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
+from daemon.status.address import daemon_option
+from daemon.terminal.application import config_option, echo, json_option, load_config
 from daemon.terminal.layout import table_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from handlers.replication.operations.compaction import CompactionState, RequestedCompaction
+    from daemon.config.model import Config
+    from daemon.status.address import DaemonAddress
 
 
 @click.command()
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--list", "only_list", is_flag=True, help="Show the compactions of TABLE, and request none.")
 @config_option
 @json_option
+@daemon_option
 def compact(  # noqa: PLR0913 - click passes one argument for each option
     policy: str,
     table: str | None,
@@ -39,6 +41,7 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     minor: bool,
     only_list: bool,
     as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
     """Queue compactions of TABLE on the target of POLICY;
     without TABLE, show the compactions of its database.
@@ -46,41 +49,54 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     The target compacts independently of the source. Its workers do the work later, and readers see the same
     rows meanwhile. A partitioned table is compacted in all partitions, unless some are named.
     """
-    from daemon.replica.policies import handler_policy, require_policy
-    from handlers.metastore.client import Metastore
-    from handlers.replication.operations.compaction import list_compactions, request_compactions
-
-    config = load_config(config_path)
-    require_policy(config, policy)
-    settings = config.policy(policy)
-    kind: Literal["major", "minor"] = "minor" if minor else "major"
     name = None if table is None else table.lower().rpartition(".")[2]
-    requested: Sequence[RequestedCompaction] = ()
-    with closing(Metastore(config.targets[settings.target].metastore)) as target:
-        replay_policy = handler_policy(config, policy)
-        if name is not None and not only_list:
-            requested = request_compactions(target, replay_policy, name, partitions, kind)
-        states = list_compactions(target, replay_policy, name)
-    if as_json:
-        echo_json(
-            {
-                "policy": policy,
-                "requested": [asdict(each) for each in requested],
-                "compactions": [asdict(each) for each in states],
-            }
-        )
-        return
-    for each in requested:
-        what = f"{each.table}/{each.partition}" if each.partition else each.table
-        detail = f": {each.message}" if each.message else ""
-        print_text(f"{what}: {each.kind} compaction {each.state}{detail}")
-    print_text(states_text(states) or f"no compactions on the target of policy {policy}")
+    order: dict[str, Any] | None = None
+    if name is not None and not only_list:
+        kind = "minor" if minor else "major"
+        order = {"table": name, "partitions": list(partitions), "kind": kind}
+    if daemon is None:
+        answer = _compact_here(load_config(config_path), policy, order, name)
+    else:
+        answer = _compact_there(daemon, policy, order, name)
+    echo({"policy": policy, **answer}, as_json, _answer_text)
 
 
-def states_text(states: Sequence[CompactionState]) -> str:
-    """Return a row for each compaction."""
+def _compact_here(
+    config: Config, policy: str, order: dict[str, Any] | None, table: str | None
+) -> dict[str, Any]:
+    from daemon.replica.http.routes import CompactParameters, read_compactions, request_compaction
+    from daemon.replica.policies import require_policy
+
+    require_policy(config, policy)
+    requested = (
+        {"requested": []} if order is None else request_compaction(config, policy, CompactParameters(**order))
+    )
+    states = read_compactions(config, policy, table)
+    return {**requested, "compactions": [asdict(each) for each in states]}
+
+
+def _compact_there(
+    daemon: DaemonAddress, policy: str, order: dict[str, Any] | None, table: str | None
+) -> dict[str, Any]:
+    from daemon.replica.requests import TIMEOUT_S
+    from daemon.status.client import fetch_json, send_action
+
+    path = f"/api/v1/policies/{quote(policy, safe='')}"
+    requested: dict[str, Any] = {"requested": []}
+    if order is not None:
+        requested = send_action(daemon, path, {"do": "compact", **order}, timeout_s=TIMEOUT_S)
+    return {**requested, **fetch_json(daemon, f"{path}/compactions", {"table": table}, timeout_s=TIMEOUT_S)}
+
+
+def _answer_text(answer: dict[str, Any]) -> str:
+    lines = []
+    for each in answer["requested"]:
+        name = f"{each['table']}/{each['partition']}" if each["partition"] else each["table"]
+        detail = f": {each['message']}" if each["message"] else ""
+        lines.append(f"{name}: {each['kind']} compaction {each['state']}{detail}")
     header = ("COMPACTION OF", "PARTITION", "KIND", "STATE", "STARTED", "ENDED", "MESSAGE")
-    return table_text(header, (_row(asdict(each)) for each in states))
+    states = table_text(header, map(_row, answer["compactions"]))
+    return "\n".join([*lines, states or f"no compactions on the target of policy {answer['policy']}"])
 
 
 def _row(state: dict[str, Any]) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
+from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     CommandGroup,
     application,
@@ -21,11 +24,11 @@ from daemon.terminal.layout import duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.status.model import ProjectionView
+    from daemon.status.address import DaemonAddress
+    from daemon.status.model import DaemonStatus
 
 
 @click.group(cls=CommandGroup)
@@ -36,12 +39,19 @@ def policy() -> None:
 @policy.command("list")
 @config_option
 @json_option
-def list_command(config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def list_command(config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """List the policies, those of patterns included, with state and lag as of the last status."""
-    config = load_config(config_path)
-    views = _views(config)
-    names = sorted({*config.policies, *(name for name in views if config.find_policy(name) is not None)})
-    echo([_record(config, name, views.get(name)) for name in names], as_json, _list_text)
+    if daemon is None:
+        from daemon.replica.http.policies import list_policies
+
+        config = load_config(config_path)
+        policies = [asdict(each) for each in list_policies(config, _status(config))]
+    else:
+        from daemon.status.client import fetch_json
+
+        policies = fetch_json(daemon, "/api/v1/policies", {})["policies"]
+    echo(policies, as_json, _list_text)
 
 
 def _list_text(records: list[dict[str, Any]]) -> str:
@@ -62,51 +72,42 @@ def _list_text(records: list[dict[str, Any]]) -> str:
     return table_text(header, rows) or "no policy is configured"
 
 
-def _record(config: Config, name: str, view: ProjectionView | None) -> dict[str, Any]:
-    settings = config.policy(name)
-    return {
-        "name": name,
-        "source": settings.source,
-        "database": settings.database,
-        "target": settings.target,
-        "target_database": settings.target_database or settings.database,
-        "state": None if view is None else view.state,
-        "lag_events": None if view is None else view.lag_events,
-        "lag_s": None if view is None else view.lag_s,
-        "quarantined": None if view is None else len(view.quarantined),
-    }
-
-
-def _views(config: Config) -> Mapping[str, ProjectionView]:
-    """Return the replicas of the last status, by policy; none if there is no status."""
+def _status(config: Config) -> DaemonStatus | None:
+    """Return the last status; None if there is none."""
     from daemon.status.client import load_status
     from state.errors import NotFound
 
     try:
-        status = load_status(config.state.dir, application().status_sections())
+        return load_status(config.state.dir, application().status_sections())
     except NotFound:
-        return {}
-    pairs = ((view.name.partition(":"), view) for view in status.projections)
-    return {name: view for (kind, _, name), view in pairs if kind == "replication"}
+        return None
 
 
 @policy.command()
 @click.argument("policy")
 @config_option
 @json_option
-def show(policy: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def show(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Show the settings of POLICY, defaults included; 'tideline status POLICY' shows its state."""
     from daemon.config.shown import show_settings
-    from daemon.replica.policies import require_policy
 
-    config = load_config(config_path)
-    require_policy(config, policy)
-    settings = config.policy(policy).model_dump(mode="json")
-    values = {"name": policy, **show_settings(settings, quantities=not as_json)}
+    if daemon is None:
+        from daemon.replica.http.policies import show_policy
+        from daemon.replica.policies import require_policy
+
+        config = load_config(config_path)
+        require_policy(config, policy)
+        values = show_policy(config, policy)
+    else:
+        from daemon.status.client import fetch_json
+
+        values = fetch_json(daemon, f"/api/v1/policies/{quote(policy, safe='')}", {})
     if as_json:
         echo_json(values)
     else:
         import yaml
 
-        kept = {name: each for name, each in values.items() if each is not None or output_form() == "wide"}
+        shown = show_settings(values, quantities=True)
+        kept = {name: each for name, each in shown.items() if each is not None or output_form() == "wide"}
         print_text(yaml.safe_dump(kept, sort_keys=False), nl=False)

@@ -6,7 +6,7 @@ overloaded now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
@@ -14,16 +14,17 @@ from pydantic import TypeAdapter
 
 from daemon.config.fields import BYTES_PER_S_MIN
 from daemon.http.actions import STRICT, action_route
-from daemon.http.operations import BASE, Operation
+from daemon.http.endpoints import build_endpoint
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.transport.answering import Lane
 from daemon.replica.http.routes import require_followed
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from daemon.config.model import Config
     from daemon.http.actions import Audit
-    from daemon.http.operations import ApiRoute
     from daemon.replica.shared import SharedResources
     from handlers.files.copying.byte_rates import ByteRate
 
@@ -45,8 +46,26 @@ class LimitAnswer:
     bytes_per_s_max: int | None
 
 
-def limit_routes(config: Config, shared: SharedResources, audit: Audit) -> Sequence[ApiRoute]:
-    """Return the actions that limit the copies of the daemon, and of one policy."""
+@dataclass(frozen=True)
+class PolicyLimit:
+    """The limit of a policy's copies; null for none."""
+
+    name: str
+    bytes_per_s_max: int | None
+
+
+@dataclass(frozen=True)
+class LimitList:
+    """The limit of all copies, null for none, and those of the policies."""
+
+    bytes_per_s_max: int | None
+    policies: list[PolicyLimit]
+
+
+def limit_routes(
+    config: Config, shared: SharedResources, audit: Audit, policies: Callable[[], Iterable[str]]
+) -> Sequence[ApiRoute]:
+    """Return the limits of the daemon's copies and of its policies', and the actions that change them."""
 
     def route(path: str, summary: str, find: Callable[[str], ByteRate]) -> ApiRoute:
         operation = Operation(
@@ -70,7 +89,20 @@ def limit_routes(config: Config, shared: SharedResources, audit: Audit) -> Seque
         require_followed(config, name)
         return shared.policy_rate(config, name)
 
+    def show(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+        rates = [(name, shared.policy_rate(config, name)) for name in policies()]
+        return asdict(
+            LimitList(shared.rate.bytes_per_s, [PolicyLimit(name, rate.bytes_per_s) for name, rate in rates])
+        )
+
+    shown = Operation(
+        path=f"{BASE}/copies",
+        tag="Policies",
+        summary="The limits of copying.",
+        answer=TypeAdapter(LimitList),
+    )
     return (
+        ApiRoute(shown, build_endpoint((), show, lane=Lane.MEMORY)),
         route("copies", "Limit the bytes a second of all copies.", lambda _: shared.rate),
         route("policies/{name}", "Limit the bytes a second of a policy's copies.", find_of_policy),
     )

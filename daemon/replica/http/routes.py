@@ -1,5 +1,5 @@
 """Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release``, ``prune``,
-``promote``, ``compact`` and ``bootstrap --gap`` do, and loads of single tables.
+``promote``, ``compact`` and ``gap policy`` do, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
 loop serves it between two batches. A compaction is only queued at the target, and needs no loop.
@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from daemon.http.actions import STRICT, NoParameters, action_route
-from daemon.http.operations import BASE, Operation
+from daemon.http.endpoints import build_endpoint
+from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
 from daemon.process.inbox import requests_directory, send_request
 from daemon.replica.policies import STATE_KIND, handler_policy
 from handlers.metastore.client import Metastore
-from handlers.replication.operations.compaction import Kind, RequestedCompaction, request_compactions
+from handlers.replication.operations.compaction import (
+    CompactionState,
+    Kind,
+    RequestedCompaction,
+    list_compactions,
+    request_compactions,
+)
 from handlers.replication.operations.promotion import Promotion
 from handlers.replication.operations.pruning import PlannedDrop  # noqa: TC001 - pydantic reads the annotations
 from state.errors import NotFound
@@ -31,9 +38,9 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.settings.policies import PolicyConfig
     from daemon.http.actions import Audit
-    from daemon.http.operations import ApiRoute
 
 
+POLICY_NAME: Final = "Name of the policy; PATTERN.DATABASE for a database of a pattern."
 TIMEOUT_S: Final = 60.0
 """How long a policy may take to serve a request: it may be in the middle of a batch."""
 
@@ -141,6 +148,13 @@ class CompactAnswer:
 
 
 @dataclass(frozen=True)
+class CompactionList:
+    """The compactions of a policy's target database."""
+
+    compactions: list[CompactionState]
+
+
+@dataclass(frozen=True)
 class GapAnswer:
     """The events that were lost, and the tables that are loaded because of them."""
 
@@ -164,7 +178,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
             tag="Policies",
             summary=summary,
             answer=TypeAdapter(answer),
-            name="Name of the policy; PATTERN.DATABASE for a database of a pattern.",
+            name=POLICY_NAME,
             body=TypeAdapter(body),
         )
 
@@ -173,7 +187,19 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
 
         return action_route(operation, body, do or ask, audit)
 
+    def list_compacted(policy: str, parameters: dict[str, str]) -> dict[str, Any]:
+        return asdict(CompactionList(list(read_compactions(config, policy, parameters.get("table")))))
+
+    listed = Operation(
+        path=f"{BASE}/policies/{{name}}/compactions",
+        tag="Policies",
+        summary="The compactions on the target.",
+        answer=TypeAdapter(CompactionList),
+        name=POLICY_NAME,
+        parameters=(OperationParameter("table", "Only those of this table.", TEXT),),
+    )
     return (
+        ApiRoute(listed, build_endpoint(("table",), list_compacted)),
         route("pause", "Stop applying events until the policy is resumed.", NoParameters, PauseAnswer),
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
@@ -188,12 +214,13 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
             "Queue compactions of a table on the target.",
             CompactParameters,
             CompactAnswer,
-            partial(_compact, config),
+            partial(request_compaction, config),
         ),
     )
 
 
-def _compact(config: Config, policy: str, given: CompactParameters) -> dict[str, Any]:
+def request_compaction(config: Config, policy: str, given: CompactParameters) -> dict[str, Any]:
+    """Queue compactions of a table on the target; return what it answered."""
     settings = require_followed(config, policy)
     table = given.table.lower().rpartition(".")[2]
     with closing(Metastore(config.targets[settings.target].metastore)) as target:
@@ -201,6 +228,13 @@ def _compact(config: Config, policy: str, given: CompactParameters) -> dict[str,
             target, handler_policy(config, policy), table, given.partitions, given.kind
         )
     return {"requested": [asdict(each) for each in requested]}
+
+
+def read_compactions(config: Config, policy: str, table: str | None) -> Sequence[CompactionState]:
+    """Return the compactions of a policy's target database, or of one table."""
+    settings = require_followed(config, policy)
+    with closing(Metastore(config.targets[settings.target].metastore)) as target:
+        return list_compactions(target, handler_policy(config, policy), table)
 
 
 def _ask(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class RecentChanges:
                     "a delay",
                     first=self._upto_id + 1,
                     hint="Wait until the replica has caught up, then verify again. If the policy has "
-                    "stopped at a gap, run 'tideline bootstrap POLICY --gap' first.",
+                    "stopped at a gap, run 'tideline gap policy POLICY' first.",
                 )
             for each in page:
                 self._add(each)

@@ -98,22 +98,22 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
             eventually(both_failed)
             status = daemon.status_when(lambda _: True)
             shown = daemon.command("status")
-            relayed = daemon.command("relay", "--gap", "lake", "--json")
+            relayed = daemon.command("gap", "source", "lake", "--json")
             assert relayed.returncode == 0, relayed.stderr
-            crossed = daemon.command("bootstrap", "shop", "--gap", "--json")
+            crossed = daemon.command("gap", "policy", "shop", "--json")
             assert crossed.returncode == 0, crossed.stderr
             answer = json.loads(crossed.stdout)
             names = count()
             eventually(lambda: has_crossed(daemon, source, f"after_{next(names)}", answer["upto"]))
-            refused = daemon.command("bootstrap", "shop", "--gap")
+            refused = daemon.command("gap", "policy", "shop")
         expected = f"expected={position + 1}"
         assert status.projections[0].code == "gap"
         for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
             assert re.search(rf"\[gap\].*{expected}, found=", problem)
         assert status.projections[0].event_id == position, "nothing is skipped"
         assert "failed" in shown.stdout, shown.stderr
-        assert "tideline bootstrap shop --gap" in shown.stdout
-        assert "tideline relay --gap lake" in shown.stdout
+        assert "tideline gap policy shop" in shown.stdout
+        assert "tideline gap source lake" in shown.stdout
         lost = json.loads(relayed.stdout)
         assert lost["after"] == position
         assert lost["upto"] > position
@@ -146,12 +146,12 @@ def test_a_policy_at_the_end_of_the_topic_names_the_relay_that_has_stopped_at_th
                 return states == ("failed", "following")
 
             status = daemon.status_when(only_the_relay_has_failed)
-            refused = daemon.command("bootstrap", "shop", "--gap")
+            refused = daemon.command("gap", "policy", "shop")
         assert status.sources[0].code == "gap"
         assert (status.sources[0].lag_events or 0) > 1
         assert refused.returncode == 1
         assert "the relay of its source has stopped there" in refused.stderr
-        assert "tideline relay --gap lake" in refused.stderr
+        assert "tideline gap source lake" in refused.stderr
 
 
 def has_crossed(daemon: RunningDaemon, source: Metastore, name: str, upto: int) -> bool:
@@ -162,7 +162,7 @@ def has_crossed(daemon: RunningDaemon, source: Metastore, name: str, upto: int) 
     source.create_database(Database(name=name))
     now = daemon.status_when(lambda _: True)
     if now.sources[0].relay_state == "failed":
-        daemon.command("relay", "--gap", "lake")
+        daemon.command("gap", "source", "lake")
     if now.projections[0].state == "failed":
-        daemon.command("bootstrap", "shop", "--gap")
+        daemon.command("gap", "policy", "shop")
     return (now.projections[0].event_id or 0) > upto and now.needs_operator == ()

@@ -516,4 +516,4 @@ def test_a_policy_that_follows_names_the_relay_that_has_stopped_at_a_gap(
         pytest.raises(InvalidRequest, match=reason) as refused,
     ):
         requests.cross_gap(config, "shop")
-    assert ("tideline relay --gap lake" in str(refused.value)) is (code == "gap")
+    assert ("tideline gap source lake" in str(refused.value)) is (code == "gap")

@@ -54,7 +54,7 @@ def environment(tmp_path: Path, config: Path) -> dict[str, str]:
         ("tideline pau", ["pause"]),
         ("tideline pause s", ["ships", "shop"]),
         ("tideline wait --replica w", ["web"]),
-        ("tideline relay --gap ", ["lake"]),
+        ("tideline gap source ", ["lake"]),
         ("tideline timeline rebuild shop.", ["shop.daily", "shop.hourly"]),
         ("tideline status --prob", ["--problems"]),
     ],

@@ -10,10 +10,11 @@ import yaml
 from pydantic import TypeAdapter
 
 from daemon.http.actions import Audit
+from daemon.service.command_line import call
 from daemon.service.dead_letter_routes import LetterList, dead_letter_routes
 from tests.builders.daemon.assembly import config_of
 from tests.builders.daemon.forms import check_form
-from tests.builders.daemon.http_client import OPERATOR, acted, asked, operated
+from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, operated
 from tests.builders.kafka.stored_letters import stored_letters
 
 
@@ -45,3 +46,21 @@ def test_the_api_lists_the_last_letters_without_their_contents_and_decodes_one_a
     assert (replayed[0], replayed[1]["outcome"]) == (200, "unreadable")
     assert refused == [404, 404, 404]
     assert [each["code"] for each in audit.answer()["actions"]] == [*["not-found"] * 3, None]
+
+
+def test_the_commands_list_and_replay_letters_of_a_daemon_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        path = stack.enter_context(stored_letters(tmp_path, monkeypatch))
+        routes = dead_letter_routes(config_of(yaml.safe_load(path.read_text())), Audit())
+        server = stack.enter_context(operated(tmp_path, *routes))
+        where = ["--url", f"http://{HOST}:{server.port}", "--token-file", str(tmp_path / "operator")]
+        printed = []
+        for daemon in (["-c", str(path)], where):
+            assert call(["dlq", "list", *daemon, "-o", "json"]) == 0
+            assert call(["dlq", "replay", "0", *daemon]) == 1
+            printed.append(capsys.readouterr().out)
+    here, there = printed
+    assert here == there
+    assert '"path": "/api/v1/dead-letters/0/replay"' in here

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
+from pydantic import TypeAdapter
 
 from daemon.config.fields import BYTES_PER_S_MIN
 from daemon.http.actions import Audit
-from daemon.replica.http.limits import limit_routes
+from daemon.replica.http.limits import LimitList, limit_routes
 from daemon.replica.shared import SharedResources
+from daemon.service.command_line import call
 from daemon.sources.connections import CallMetrics
 from tests.builders.daemon.assembly import config_of
-from tests.builders.daemon.http_client import acted, operated
+from tests.builders.daemon.forms import check_form
+from tests.builders.daemon.http_client import HOST, acted, operated
 
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ def test_limits_of_all_copies_and_of_a_policy_are_set_and_removed(tmp_path: Path
         }
     )
     shared, audit = SharedResources.of(config, CallMetrics(CollectorRegistry(auto_describe=False))), Audit()
-    with operated(tmp_path, *limit_routes(config, shared, audit)) as server:
+    with operated(tmp_path, *limit_routes(config, shared, audit, lambda: ["shop"])) as server:
         body = {"bytes_per_s_max": 5_000_000}
         whole = acted(server.port, "/api/v1/copies/limit", {"bytes_per_s_max": None})
         policy = acted(server.port, "/api/v1/policies/shop/limit", body)
@@ -44,10 +48,36 @@ def test_limits_of_all_copies_and_of_a_policy_are_set_and_removed(tmp_path: Path
     assert (unknown, small, missing) == (404, 400, 400)
     assert (shared.rate.bytes_per_s, shared.policy_rate(config, "shop").bytes_per_s) == (None, 5_000_000)
     recorded = [(each["action"], each["object"], each["code"]) for each in audit.answer()["actions"]]
-    assert recorded[-2:] == [("limit", "shop", None), ("limit", "", None)]
+    assert recorded[-2:] == [("limit", "shop", None), ("limit", "copies", None)]
 
 
 @pytest.mark.parametrize("text", ["0", "-1"])
 def test_a_limit_of_nothing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="bytes_per_s_max"):
         config_of({"files": {"bytes_per_s_max": int(text)}})
+
+
+def test_the_command_shows_and_changes_the_limits_of_a_daemon_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of(
+        {
+            "state": {"dir": str(tmp_path)},
+            "sources": {"lake": {"metastore": ["thrift://a:9083"], "topic": "t.lake", "read_roots": []}},
+            "targets": {"dr": {"metastore": ["thrift://b:9083"]}},
+            "kafka": {"bootstrap": "kafka:9092"},
+            "policies": {"shop": {"source": "lake", "target": "dr", "database": "shop"}},
+        }
+    )
+    shared = SharedResources.of(config, CallMetrics(CollectorRegistry(auto_describe=False)))
+    with operated(tmp_path, *limit_routes(config, shared, Audit(), lambda: ["shop"])) as server:
+        where = ["--url", f"http://{HOST}:{server.port}", "--token-file", str(tmp_path / "operator")]
+        assert call(["limit", "20MiB", "--policy", "shop", *where]) == 0
+        assert call(["limit", "5MiB", *where]) == 0
+        assert call(["limit", "none", *where]) == 0
+        assert call(["limit", "1", *where]) == 2
+        capsys.readouterr()
+        assert call(["limit", *where, "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    check_form(TypeAdapter(LimitList), json.dumps(shown))
+    assert shown == {"bytes_per_s_max": None, "policies": [{"name": "shop", "bytes_per_s_max": 20 << 20}]}

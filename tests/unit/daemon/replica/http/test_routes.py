@@ -16,14 +16,16 @@ from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.replica.http import routes
+from daemon.replica.http.policies import PolicyList, policy_list_routes
 from daemon.replica.http.routes import policy_routes
 from daemon.service.command_line import call
-from handlers.replication.operations.compaction import RequestedCompaction
+from handlers.replication.external.cycle import DIRECTORY_LIST
+from handlers.replication.operations.compaction import CompactionState, RequestedCompaction
 from state.errors import InvalidRequest
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, served
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.loops import daemon_status, eventually
 from tests.builders.daemon.raw_clients import connect
 
 
@@ -96,7 +98,9 @@ def port(tmp_path: Path) -> Iterator[int]:
         ]
     )
     app = Gate(
-        app_of(audit_route(audit), *policy_routes(config, audit)), Access(tokens=tokens), lambda _: None
+        app_of(audit_route(audit), *policy_routes(config, audit), *policy_list_routes(config, daemon_status)),
+        Access(tokens=tokens),
+        lambda _: None,
     )
     with served(app) as server:
         yield server.port
@@ -195,7 +199,7 @@ def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: obje
     [
         (["pause"], {"do": "pause"}),
         (["resume"], {"do": "resume"}),
-        (["bootstrap", "--gap"], {"do": "cross-gap"}),
+        (["gap", "policy"], {"do": "cross-gap"}),
         (["promote", "--dry-run"], {"do": "plan-promotion"}),
         (["prune", "--dry-run"], {"do": "plan-prune", "tables": []}),
     ],
@@ -205,9 +209,8 @@ def test_commands_act_on_a_daemon_elsewhere_with_the_token_of_a_file(
 ) -> None:
     policy.error = InvalidRequest("refused by the policy")
     (tmp_path / "token").write_text(OPERATOR)
-    command, *options = words
     where = ["--url", f"http://{HOST}:{port}", "--token-file", str(tmp_path / "token")]
-    assert call([command, "shop", *options, *where]) == 1
+    assert call([*words, "shop", *where]) == 1
     assert policy.requests == [sent]
 
 
@@ -228,3 +231,50 @@ def test_a_client_that_leaves_before_the_end_of_its_body_is_recorded_and_not_a_d
     with connect(port) as client:
         client.sendall(f"{head}authorization: Bearer {OPERATOR}\r\n\r\n{{".encode())
     eventually(lambda: [each[3] for each in recorded(port)] == ["bad-input"])
+
+
+def test_policies_are_listed_and_shown_by_a_daemon_elsewhere(
+    port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--url", f"http://{HOST}:{port}", "--token-file"]
+    assert call(["policy", "list", *where, str(tmp_path / "viewer"), "-o", "name"]) == 0
+    assert call(["policy", "show", "shop", *where, str(tmp_path / "operator"), "-o", "wide"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("shop\nname: shop\nsource: lake\n")
+    assert "bytes_per_s_max: null" in printed
+    check_form(TypeAdapter(PolicyList), asked(port, "/api/v1/policies").text)
+    assert call(["policy", "show", "shop", *where, str(tmp_path / "viewer")]) == 1
+    assert call(["policy", "show", "none", *where, str(tmp_path / "operator")]) == 1
+
+
+def test_external_directories_are_listed_by_a_daemon_elsewhere(
+    port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--url", f"http://{HOST}:{port}", "--token-file", str(tmp_path / "viewer")]
+    assert call(["external", "shop", *where]) == 1
+    assert "there is no list of external tables yet" in capsys.readouterr().err
+    directory = tmp_path / "external" / "shop"
+    directory.mkdir(parents=True)
+    (directory / DIRECTORY_LIST).write_text("logs,aGRmczovL2EvbG9ncw==\n")
+    assert call(["external", "shop", *where]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["shop.logs", "hdfs://a/logs", "-"]
+
+
+def test_compactions_are_queued_and_listed_by_a_daemon_elsewhere(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def request(*_: Any) -> list[RequestedCompaction]:
+        return [RequestedCompaction("shop.a", None, "minor", accepted=True, state="initiated", message=None)]
+
+    def listed(*_: Any) -> list[CompactionState]:
+        return [CompactionState("shop.a", None, "minor", "working", 1.0, 2.0, None, None)]
+
+    monkeypatch.setattr(routes, "Metastore", lambda uris: nullcontext(uris[0]))
+    monkeypatch.setattr(routes, "closing", lambda opened: opened)
+    monkeypatch.setattr(routes, "request_compactions", request)
+    monkeypatch.setattr(routes, "list_compactions", listed)
+    where = ["--url", f"http://{HOST}:{port}", "--token-file", str(tmp_path / "operator")]
+    assert call(["compact", "shop", "shop.a", "--minor", *where]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "shop.a: minor compaction initiated" in lines
+    assert lines[-1].split()[:4] == ["shop.a", "-", "minor", "working"]

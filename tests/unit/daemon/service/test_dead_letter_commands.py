@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from daemon.kafka.commands import VALUE_CHARACTERS_MAX
 from daemon.service.command_line import tideline
+from daemon.service.dead_letter_commands import VALUE_CHARACTERS_MAX
 from tests.builders.kafka.mock_broker import mock_broker
 from tests.builders.kafka.stored_letters import stored_letters
 
@@ -37,7 +37,7 @@ def test_letters_are_listed_with_their_reasons_and_without_control_characters(co
     assert "not an object" in first
     assert "\\x07" in second
     rows = json.loads(run(config, "list", "--json").output)
-    assert [(row["number"], row["offset"], row["event"]) for row in rows] == [(0, "7", "12"), (1, "8", "-")]
+    assert [(row["number"], row["offset"], row["event_id"]) for row in rows] == [(0, 7, 12), (1, 8, None)]
 
 
 def test_a_letter_is_shown_with_the_beginning_of_its_value(config: Path) -> None:
