@@ -120,7 +120,7 @@ def list_letters(config: Config) -> list[ListedLetter]:
 
 
 def describe_letter(letter: DeadLetter) -> ListedLetter:
-    """Return a letter without its contents."""
+    """Return a dead letter without its contents."""
     error = letter.error
     return ListedLetter(
         letter.number,

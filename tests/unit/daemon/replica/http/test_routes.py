@@ -278,3 +278,4 @@ def test_compactions_are_queued_and_listed_by_a_daemon_elsewhere(
     lines = capsys.readouterr().out.splitlines()
     assert "shop.a: minor compaction initiated" in lines
     assert lines[-1].split()[:4] == ["shop.a", "-", "minor", "working"]
+    assert "1970-01-01 00:00:02 UTC" in lines[-1]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.replica.commands.compaction import states_text
 from handlers.replication.operations.compaction import CompactionState, list_compactions, request_compactions
 from handlers.replication.policy.policy import Policy
 from handlers.structs.transactions import CompactionResponse, CompactionType, ShowCompactResponseElement
@@ -95,5 +94,3 @@ def test_the_newest_compactions_of_the_database_are_listed_first() -> None:
     assert [each.table for each in found] == ["visits", "orders"]
     assert found[0] == CompactionState("visits", None, "major", "working", None, 5.0, None, None)
     assert [each.table for each in list_compactions(listed, POLICY, "orders")] == ["orders"]
-    assert "1970-01-01 00:00:05 UTC" in states_text(found)
-    assert states_text([]) == ""
