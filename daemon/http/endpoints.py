@@ -36,7 +36,7 @@ LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
 """Limit of long parameters. The head of a request may have 16 KiB."""
 JSON: Final = "application/json"
 HTML: Final = "text/html; charset=utf-8"
-_HEADERS: Final = {
+HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; script-src 'self'; img-src 'self'; "
     "style-src 'self'; connect-src 'self'; "
@@ -109,7 +109,7 @@ def problem_response(error: TidelineError) -> Response:
 
 def build_response(content: bytes, content_type: str, code: int = 200) -> Response:
     """Return a response with the headers of every response."""
-    return Response(content, code, {**_HEADERS, "content-type": content_type})
+    return Response(content, code, {**HEADERS, "content-type": content_type})
 
 
 async def made_response(request: Request, make: Callable[[], Made], lane: Lane = Lane.STORE) -> Response:
@@ -122,7 +122,7 @@ async def _respond(request: Request, lane: Lane, answer: Awaitable[Made]) -> Res
     answering: Answering = request.state.answering
     try:
         made = await answer
-        headers = {**_HEADERS, "content-type": made.content_type}
+        headers = {**HEADERS, "content-type": made.content_type}
         if made.etag:
             headers |= {"cache-control": "private, no-cache", "etag": made.etag}
             if made.etag in _known_etags(request):

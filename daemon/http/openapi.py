@@ -90,6 +90,9 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     problems = {**_PROBLEMS, **operation.problems}
     answer = operation.finish(_schema_of(operation.answer, schemas))
     problem = {"content": {PROBLEM: {"schema": {"$ref": _REFERENCE.format(model=Problem.__name__)}}}}
+    content: dict[str, Any] = {"application/json": {"schema": answer}}
+    if operation.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
     changes = {}
     if operation.body is not None:
         body = {"application/json": {"schema": _schema_of(operation.body, schemas)}}
@@ -101,7 +104,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "operationId": _identify(operation.path),
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
+            "200": {"description": "The answer.", "content": content},
             **{code: {"description": meaning, **problem} for code, meaning in problems.items()},
         },
     }

@@ -52,6 +52,8 @@ class Operation:
     """The form of the body of an operation that changes something."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Further statuses of problems, and what they mean."""
+    streams: bool = False
+    """Whether it can answer with server-sent events too, whose data have the form of the answer."""
     finish: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
     """Completes the schema of the answer."""
 

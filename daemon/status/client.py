@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -17,7 +18,7 @@ from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, N
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from daemon.process.inbox import Request
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+WATCH_TIMEOUT_S: Final = 60.0
+"""The daemon sends something every 15 seconds."""
 _PATH: Final = "/api/v1/status"
 
 
@@ -95,6 +98,21 @@ def fetch_status(daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]) 
     return _parse(daemon.url, code, body, sections)
 
 
+def watch_status(
+    daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]
+) -> Generator[DaemonStatus, None, None]:
+    """Yield the status of a daemon, and again whenever it has changed, until the daemon ends the stream.
+
+    Raises as ``fetch_status`` does.
+    """
+    with _answer_to(daemon, f"{_PATH}?watch=", None, WATCH_TIMEOUT_S) as answer:
+        if answer.status != 200:
+            raise error_from_json(_parse_object(daemon.url, answer.read(ANSWER_BYTES_MAX)))
+        while line := answer.readline(ANSWER_BYTES_MAX):
+            if line.startswith(b"data: "):
+                yield _parse(daemon.url, 200, line.removeprefix(b"data: "), sections)
+
+
 def fetch(
     daemon: DaemonAddress, path: str, *, body: bytes | None = None, timeout_s: float = TIMEOUT_S
 ) -> tuple[int, bytes]:
@@ -102,12 +120,22 @@ def fetch(
 
     Raises Transient, LimitExceeded, ConfigError.
     """
+    with _answer_to(daemon, path, body, timeout_s) as answer:
+        content = answer.read(ANSWER_BYTES_MAX + 1)
+    if len(content) > ANSWER_BYTES_MAX:
+        raise LimitExceeded("the daemon's answer is too long", url=daemon.url)
+    return answer.status, content
+
+
+@contextmanager
+def _answer_to(
+    daemon: DaemonAddress, path: str, body: bytes | None, timeout_s: float
+) -> Iterator[http.client.HTTPResponse]:
     connection = None
     try:
         connection = daemon.connect(timeout_s)
         connection.request("GET" if body is None else "POST", path, body, daemon.headers())
-        answer = connection.getresponse()
-        content = answer.read(ANSWER_BYTES_MAX + 1)
+        yield connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise Transient(
             "the daemon does not answer",
@@ -118,9 +146,6 @@ def fetch(
     finally:
         if connection is not None:
             connection.close()
-    if len(content) > ANSWER_BYTES_MAX:
-        raise LimitExceeded("the daemon's answer is too long", url=daemon.url)
-    return answer.status, content
 
 
 def fetch_json(

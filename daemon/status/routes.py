@@ -21,10 +21,13 @@ from daemon.http.endpoints import (
     metrics_response,
     probe_answer,
     probe_response,
+    problem_response,
 )
-from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
 from daemon.http.transport.answering import Lane
 from daemon.status.model import STATUS_FORM
+from daemon.status.watching import StatusWatchers
+from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
@@ -82,6 +85,12 @@ def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
         summary="The status of the daemon: sources, projections, and what needs an operator.",
         answer=STATUS_FORM,
         finish=finish,
+        parameters=(
+            OperationParameter(
+                "watch", "Send the status as server-sent events, one whenever it has changed.", TEXT
+            ),
+        ),
+        streams=True,
     )
 
 
@@ -90,6 +99,7 @@ class _Routes:
 
     def __init__(self, views: Views) -> None:
         self._views = views
+        self._watchers = StatusWatchers(self._make_status)
 
     async def livez(self, _request: Request) -> Response:
         return probe_response([f"{name} has no heartbeat" for name in self._views.stuck()])
@@ -105,8 +115,14 @@ class _Routes:
         return await metrics_response(request, self._views.registry)
 
     async def status(self, request: Request) -> Response:
-        def make() -> Made:
-            status = self._views.status().to_json()
-            return make_json(status, {**status, "time_s": None})
+        if "watch" in request.query_params:
+            try:
+                return self._watchers.respond(request)
+            except TidelineError as error:
+                return problem_response(error)
+        return await made_response(request, lambda: self._make_status()[1], Lane.STATUS)
 
-        return await made_response(request, make, Lane.STATUS)
+    def _make_status(self) -> tuple[str, Made]:
+        status = self._views.status()
+        values = status.to_json()
+        return status.state, make_json(values, {**values, "time_s": None})

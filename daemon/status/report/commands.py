@@ -24,7 +24,7 @@ from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from daemon.status.address import DaemonAddress
@@ -48,7 +48,8 @@ WATCH_S: Final = 2.0
     "--watch",
     "watches",
     is_flag=True,
-    help="Repeat every two seconds; if the output is not a terminal, print one line for each change.",
+    help="Repeat every two seconds, or with --url whenever it changes; if the output is not a terminal, "
+    "print one line for each change.",
 )
 @click.option("--problems", "only_problems", is_flag=True, help="Show only what is wrong.")
 @click.option(
@@ -91,6 +92,7 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
     """
+    from daemon.status.client import watch_status
     from daemon.status.report.summary import narrow
 
     sections = application().status_sections()
@@ -101,7 +103,18 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
     if checks and not watches:
         _check(ctx, load, lag_max_s)
     if watches:
-        _watch(lambda: _text(load(), **shown), lambda: _checked(load, lag_max_s).line)
+
+        def reports() -> Iterator[DaemonStatus]:
+            if daemon is None:
+                yield load()
+            else:
+                yield from (narrow(each, sections, policy, table) for each in watch_status(daemon, sections))
+
+        _watch(
+            reports,
+            lambda report: _text(report, **shown),
+            lambda report: _checked(report, lag_max_s).line,
+        )
         return
     report = load()
     if as_json:
@@ -121,23 +134,35 @@ def _text(report: DaemonStatus, *, only_problems: bool, shows_all: bool) -> str:
 
 
 def _watch(
-    text: Callable[[], str], line: Callable[[], str], pause: Callable[[float], None] = time.sleep
+    reports: Callable[[], Iterable[DaemonStatus]],
+    text: Callable[[DaemonStatus], str],
+    check: Callable[[DaemonStatus | TidelineError], str],
+    pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show ``text`` repeatedly on a terminal, and elsewhere ``line`` if it has changed, until Ctrl-C."""
+    """Show the ``text`` of each status on a terminal, and elsewhere the line of its check if it has changed.
+
+    ``reports`` is read again whenever it has ended. Ends with Ctrl-C.
+    """
     last = ""
+
+    def show(report: DaemonStatus | TidelineError) -> None:
+        nonlocal last
+        if sys.stdout.isatty():
+            click.clear()
+            shown = check(report) if isinstance(report, TidelineError) else text(report)
+            print_text(shown, colours=True)
+        elif (shown := check(report)) != last:
+            last = shown
+            print_text(f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {shown}")
+            sys.stdout.flush()
+
     with suppress(KeyboardInterrupt):
         while True:
-            if sys.stdout.isatty():
-                try:
-                    shown = text()
-                except TidelineError:
-                    shown = line()
-                click.clear()
-                print_text(shown, colours=True)
-            elif (shown := line()) != last:
-                last = shown
-                print_text(f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {shown}")
-                sys.stdout.flush()
+            try:
+                for report in reports():
+                    show(report)
+            except TidelineError as error:
+                show(error)
             pause(WATCH_S)
 
 
@@ -151,18 +176,20 @@ def _load(config_path: Path | None, daemon: DaemonAddress | None) -> DaemonStatu
 
 
 def _check(ctx: click.Context, load: Callable[[], DaemonStatus], lag_max_s: float) -> NoReturn:
-    checked = _checked(load, lag_max_s)
+    try:
+        checked = _checked(load(), lag_max_s)
+    except TidelineError as error:
+        checked = _checked(error, lag_max_s)
     print_text(checked.line)
     ctx.exit(checked.exit_code)
 
 
-def _checked(load: Callable[[], DaemonStatus], lag_max_s: float) -> Checked:
+def _checked(report: DaemonStatus | TidelineError, lag_max_s: float) -> Checked:
     from daemon.status.report.health_check import check_status, unknown_status
 
-    try:
-        return check_status(load(), application().status_sections(), lag_max_s)
-    except TidelineError as error:
-        return unknown_status(error)
+    if isinstance(report, TidelineError):
+        return unknown_status(report)
+    return check_status(report, application().status_sections(), lag_max_s)
 
 
 @click.command()

@@ -72,7 +72,7 @@ def test_a_watch_prints_a_line_for_each_change_if_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = iter(["OK", "OK", "CRITICAL"])
-    _watch(lambda: "never", lambda: next(lines), Stop(3))
+    _watch(lambda: [daemon_status()], lambda _: "never", lambda _: next(lines), Stop(3))
     assert [line.split(" UTC ")[1] for line in capsys.readouterr().out.splitlines()] == ["OK", "CRITICAL"]
 
 
@@ -83,5 +83,5 @@ def test_a_watch_replaces_the_screen_of_a_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     cleared: list[bool] = []
     monkeypatch.setattr("click.clear", lambda: cleared.append(True))
-    _watch(lambda: "the status", lambda: "never", Stop(2))
+    _watch(lambda: [daemon_status()], lambda _: "the status", lambda _: "never", Stop(2))
     assert (capsys.readouterr().out, len(cleared)) == ("the status\nthe status\n", 2)
