@@ -18,6 +18,7 @@ import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 
@@ -110,6 +111,7 @@ class SharedThreads:
                 try:
                     result = call()
                 except BaseException as error:  # noqa: BLE001 - belongs to whoever waits for the job
+                    clear_frames(error.__traceback__)  # the future and its waiter would keep them in memory
                     future.set_exception(error)
                 else:
                     future.set_result(result)

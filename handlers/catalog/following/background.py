@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 
@@ -103,6 +104,7 @@ def _run(future: Future[T], function: Callable[[Metastore], T], source: Metastor
     try:
         result = function(source)
     except BaseException as error:  # noqa: BLE001 - raised where the result is read
+        clear_frames(error.__traceback__)  # the future and its waiter would keep them in memory
         future.set_exception(error)
     else:
         future.set_result(result)
