@@ -44,7 +44,7 @@ class Config(Section):
         default={}, max_length=64, description="Clusters that hold replicas, by name."
     )
     policies: dict[Name, PolicyConfig] = Field(
-        default={}, max_length=256, description="What is replicated where, by name."
+        default={}, max_length=1000, description="What is replicated where, by name."
     )
     policy_patterns: dict[Name, PolicyPatternConfig] = Field(
         default={},
