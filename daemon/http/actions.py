@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 KEPT: Final = 200
 """Actions that are listed."""
-STRICT: Final = ConfigDict(extra="forbid")
-"""The body of an action has no unknown members."""
+STRICT: Final = ConfigDict(extra="forbid", strict=True)
+"""The body of an action has no unknown members, and 0 is not false."""
 B = TypeVar("B")
 
 

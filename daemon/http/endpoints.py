@@ -16,10 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from daemon.http.problems import PROBLEM, problem_of, status_of
-from daemon.http.tokens import Role
+from daemon.http.tokens import ANONYMOUS, Role
 from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
 from daemon.http.transport.limits import group_of
-from state.errors import BadInput, Forbidden, NotFound, TidelineError
+from state.errors import BadInput, Forbidden, NotFound, TidelineError, Unauthenticated
 
 
 if TYPE_CHECKING:
@@ -202,14 +202,25 @@ def read_parameters(
     return parameters
 
 
+_OPERATOR_HINT: Final = (
+    "Give the command --token-file, or the request 'Authorization: Bearer TOKEN', with a token of the role "
+    "'operate' (http.tokens)."
+)
+
+
 def require_operator(request: Request) -> None:
-    """Raise Forbidden, which is counted, unless the client of a request has the role *operate*."""
+    """Raise Forbidden, or Unauthenticated without a token, unless the client has the role *operate*.
+
+    Both are counted.
+    """
     if not may_operate(request):
+        if getattr(request.state, "client", ANONYMOUS) == ANONYMOUS:
+            request.state.refused(Unauthenticated.code)
+            raise Unauthenticated("the request has no token", hint=_OPERATOR_HINT)
         request.state.refused(Forbidden.code)
         raise Forbidden(
             "the role of the client may not do this",
-            hint="Give the command --token-file, or the request 'Authorization: Bearer TOKEN', with a token "
-            "of the role 'operate' (http.tokens).",
+            hint=_OPERATOR_HINT,
             role="view",
             needed="operate",
         )

@@ -92,11 +92,13 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     problem = {"content": {PROBLEM: {"schema": {"$ref": _REFERENCE.format(model=Problem.__name__)}}}}
     content: dict[str, Any] = {"application/json": {"schema": answer}}
     if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}
     changes = {}
     if operation.body is not None:
-        body = {"application/json": {"schema": _schema_of(operation.body, schemas)}}
-        changes = {"requestBody": {"content": body}, "security": [{"token": []}]}
+        schema = _schema_of(operation.body, schemas)
+        required = bool(operation.body.json_schema().get("required"))
+        body = {"content": {"application/json": {"schema": schema}}, "required": required}
+        changes = {"requestBody": body, "security": [{"token": []}]}
     return {
         **changes,
         "tags": [operation.tag],

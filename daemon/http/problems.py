@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.process.inbox import error_to_json
-from state.errors import BadInput, Forbidden, NotFound, NotYet, Refused, Unauthenticated
+from state.errors import BadInput, ConfigError, Forbidden, NotFound, NotYet, Refused, Unauthenticated
 
 
 if TYPE_CHECKING:
@@ -61,6 +61,6 @@ def status_of(error: TidelineError) -> int:
             return 404
         case NotYet():
             return 504
-        case BadInput() | Refused():
+        case BadInput() | Refused() | ConfigError():
             return 400
     return 503

@@ -7,7 +7,7 @@ overloaded now.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Interval
 from pydantic import TypeAdapter
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from handlers.files.copying.byte_rates import ByteRate
 
 
+BYTES_PER_S_MAX: Final = 2**53
+"""The largest number that every JSON reader reads exactly."""
+
+
 @dataclass(frozen=True)
 class LimitParameters:
     """The new limit."""
 
     __pydantic_config__ = STRICT
-    bytes_per_s_max: Annotated[int, Interval(ge=BYTES_PER_S_MIN)] | None
+    bytes_per_s_max: Annotated[int, Interval(ge=BYTES_PER_S_MIN, le=BYTES_PER_S_MAX)] | None
     """Null for none."""
 
 

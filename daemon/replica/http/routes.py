@@ -10,8 +10,9 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from annotated_types import MinLen
 from pydantic import TypeAdapter
 
 from daemon.http.actions import STRICT, NoParameters, action_route
@@ -45,12 +46,15 @@ TIMEOUT_S: Final = 60.0
 """How long a policy may take to serve a request: it may be in the middle of a batch."""
 
 
+Name = Annotated[str, MinLen(1)]
+
+
 @dataclass(frozen=True)
 class ReleaseParameters:
     """Which table is released."""
 
     __pydantic_config__ = STRICT
-    table: str
+    table: Name
     load: bool = False
     """Whether it is loaded again, even if it could resume."""
 
@@ -60,7 +64,7 @@ class LoadParameters:
     """Which tables are loaded again."""
 
     __pydantic_config__ = STRICT
-    tables: list[str]
+    tables: list[Name]
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class PlanPruneParameters:
     """Which tables would be dropped."""
 
     __pydantic_config__ = STRICT
-    tables: list[str] = field(default_factory=list)
+    tables: list[Name] = field(default_factory=list)
     """Empty for all that left the policy."""
 
 
@@ -77,7 +81,7 @@ class PruneParameters:
     """Which tables are dropped: all of them are named, so that none is dropped unseen."""
 
     __pydantic_config__ = STRICT
-    tables: list[str]
+    tables: list[Name]
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ class CompactParameters:
     """What is compacted on the target."""
 
     __pydantic_config__ = STRICT
-    table: str
-    partitions: list[str] = field(default_factory=list)
+    table: Name
+    partitions: list[Name] = field(default_factory=list)
     """``k=v/...``; empty for all."""
     kind: Kind = "major"
 

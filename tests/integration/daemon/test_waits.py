@@ -3,15 +3,15 @@ waited for without a call of the metastore."""
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.builders.daemon.http_client import Api, asked, told_port
+from tests.builders.daemon.http_client import Api
 from tests.builders.daemon.loops import eventually
-from tests.builders.daemon.running_daemon import RunningDaemon, configured
+from tests.builders.daemon.partition_calls import has_waits, partition_calls
+from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
 
 
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import Endpoints
     from dev.stack.hive.sql_session import Session
-
-
-def _calls(daemon: RunningDaemon) -> dict[str, float]:
-    """Return how often each call about partitions was made to the source's metastore.
-
-    The relay makes others, and so does the catalog while it lists the tables of all databases.
-    """
-    text = asked(told_port(daemon.state_dir), "/metrics").text
-    row = r'^tideline_metastore_call_seconds_count\{call="([^"]+)",cluster="lake"\} (\S+)$'
-    calls = {name: float(number) for name, number in re.findall(row, text, re.MULTILINE)}
-    return {name: number for name, number in calls.items() if "partition" in name}
-
-
-def _waiting(daemon: RunningDaemon) -> bool:
-    return "\ntideline_waits 1.0\n" in asked(told_port(daemon.state_dir), "/metrics").text
 
 
 def test_a_script_reads_on_the_replica_what_it_has_written_at_the_source(
@@ -81,17 +66,17 @@ def test_a_partition_and_a_range_are_waited_for_without_a_call_of_the_metastore(
 
         def wait_without_calls() -> bool:
             """Let waits end without a result; a table that was just found may be listed once more."""
-            before = _calls(daemon)
+            before = partition_calls(daemon.state_dir)
             assert daemon.command("wait", *second, "--timeout", "0").returncode == 3
             assert daemon.command("wait", *days, "--timeout", "0").returncode == 3
-            return _calls(daemon) == before
+            return partition_calls(daemon.state_dir) == before
 
         for _ in range(3):
             eventually(wait_without_calls)
-        before = _calls(daemon)
+        before = partition_calls(daemon.state_dir)
         partition = threads.submit(daemon.command, "wait", *second, "--timeout", "50")
-        eventually(lambda: _waiting(daemon))
-        assert _calls(daemon) == before
+        eventually(lambda: has_waits(daemon.state_dir))
+        assert partition_calls(daemon.state_dir) == before
         source_sql.run(f"alter table {table} add partition (dt='2024-01-02')")
         assert partition.result().returncode == 0
         assert daemon.command("wait", *days, "--timeout", "50").returncode == 0

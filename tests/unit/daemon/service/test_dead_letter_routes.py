@@ -32,7 +32,7 @@ def test_the_api_lists_the_last_letters_without_their_contents_and_decodes_one_a
         path = stack.enter_context(stored_letters(tmp_path, monkeypatch))
         routes = dead_letter_routes(config_of(yaml.safe_load(path.read_text())), audit)
         server = stack.enter_context(operated(tmp_path, *routes))
-        assert asked(server.port, "/api/v1/dead-letters").status == 403
+        assert asked(server.port, "/api/v1/dead-letters").status == 401
         body = asked(server.port, "/api/v1/dead-letters", token=OPERATOR).text
         replayed = acted(server.port, "/api/v1/dead-letters/0/replay")
         refused = [acted(server.port, f"/api/v1/dead-letters/{name}/replay")[0] for name in ("2", "-1", "x")]

@@ -42,10 +42,11 @@ def test_limits_of_all_copies_and_of_a_policy_are_set_and_removed(tmp_path: Path
         policy = acted(server.port, "/api/v1/policies/shop/limit", body)
         unknown = acted(server.port, "/api/v1/policies/none/limit", body)[0]
         small = acted(server.port, "/api/v1/copies/limit", {"bytes_per_s_max": BYTES_PER_S_MIN - 1})[0]
+        large = acted(server.port, "/api/v1/copies/limit", {"bytes_per_s_max": 2**70})[0]
         missing = acted(server.port, "/api/v1/copies/limit", {})[0]
     assert whole == (200, {"before": 9_000_000, "bytes_per_s_max": None})
     assert policy == (200, {"before": None, "bytes_per_s_max": 5_000_000})
-    assert (unknown, small, missing) == (404, 400, 400)
+    assert (unknown, small, large, missing) == (404, 400, 400, 400)
     assert (shared.rate.bytes_per_s, shared.policy_rate(config, "shop").bytes_per_s) == (None, 5_000_000)
     recorded = [(each["action"], each["object"], each["code"]) for each in audit.answer()["actions"]]
     assert recorded[-2:] == [("limit", "shop", None), ("limit", "copies", None)]

@@ -158,10 +158,12 @@ def test_compactions_are_queued_at_the_target(port: int, monkeypatch: pytest.Mon
     assert acted(port, "/api/v1/policies/none/compact", {"table": "a"})[0] == 404
 
 
-@pytest.mark.parametrize(("token", "code"), [(VIEWER, "forbidden"), (None, "forbidden")])
-def test_only_operators_may_acted(port: int, policy: Policy, token: str | None, code: str) -> None:
-    status, problem = acted(port, PAUSE, token=token)
-    assert (status, problem["code"]) == (403, code)
+@pytest.mark.parametrize(
+    ("token", "status", "code"), [(VIEWER, 403, "forbidden"), (None, 401, "unauthenticated")]
+)
+def test_only_operators_may_act(port: int, policy: Policy, token: str | None, status: int, code: str) -> None:
+    answered, problem = acted(port, PAUSE, token=token)
+    assert (answered, problem["code"]) == (status, code)
     assert policy.requests == []
     assert recorded(port)[0][1:] == ("pause", "shop", code)
 
@@ -185,8 +187,17 @@ def test_an_unknown_policy_is_not_found(port: int, name: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"[", b"[]", b"\xff", {"tables": "a"}, {"tables": ["a"], "more": 1}, {}, b"x" * (BODY_BYTES_MAX + 1)],
-    ids=["torn", "list", "bytes", "text", "unknown", "missing", "long"],
+    [
+        b"[",
+        b"[]",
+        b"\xff",
+        {"tables": "a"},
+        {"tables": ["a"], "more": 1},
+        {},
+        {"tables": [1]},
+        b"x" * (BODY_BYTES_MAX + 1),
+    ],
+    ids=["torn", "list", "bytes", "text", "unknown", "missing", "number", "long"],
 )
 def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: object) -> None:
     status, problem = acted(port, "/api/v1/policies/shop/load", body)
@@ -279,3 +290,8 @@ def test_compactions_are_queued_and_listed_by_a_daemon_elsewhere(
     assert "shop.a: minor compaction initiated" in lines
     assert lines[-1].split()[:4] == ["shop.a", "-", "minor", "working"]
     assert "1970-01-01 00:00:02 UTC" in lines[-1]
+
+
+def test_a_number_is_not_taken_for_a_decision(port: int, policy: Policy) -> None:
+    assert acted(port, "/api/v1/policies/shop/promote", {"force": 0})[0] == 400
+    assert policy.requests == []

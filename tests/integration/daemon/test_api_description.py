@@ -1,0 +1,66 @@
+"""The API of a daemon does what its OpenAPI document says.
+
+Schemathesis derives requests from the document, valid and invalid ones, and checks every answer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.status.address import running_daemon
+from tests.builders.daemon.running_daemon import configured
+from tests.builders.replication.small_workload import create_source
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import Endpoints
+    from dev.stack.hive.sql_session import Session
+
+
+HERE = Path(__file__).parent
+PROGRAM = (sys.executable, "-m", "schemathesis.cli", f"--config-file={HERE / 'schemathesis.toml'}")
+SETTINGS = (
+    "--phases=examples,coverage,fuzzing",
+    "--max-examples=5",
+    "--seed=1",
+    "--generation-deterministic",
+    "--no-shrink",
+    "--workers=2",
+    "--request-timeout=30",
+    "--continue-on-failure",
+    "--warnings=off",
+    "--exclude-path=/api/v1/policies/{name}/promote",  # ends the policy that the others act on
+)
+
+
+def test_every_answer_is_as_described(
+    stack: Endpoints, source_sql: Session, topic: str, database: str, tmp_path: Path
+) -> None:
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.visits (id int) partitioned by (dt string)")
+    source_sql.run(f"alter table {database}.visits add partition (dt='2024-01-01')")
+    tables = [f"{database}.*"]
+    rules = {"all": {"tables": tables, "columns": ["dt"]}}
+    catalog = {"lake": {"rules": rules, "partitions": {"tables": tables}}}
+    policy = {"bootstrap": "auto"}
+    sections = {"catalog": catalog}
+    daemon = configured(tmp_path, stack, topic=topic, database=database, policy=policy, sections=sections)
+    with daemon:
+        daemon.status_when(lambda status: all(each.state == "following" for each in status.projections))
+        address = running_daemon(daemon.state_dir)
+        assert address is not None
+        headers = [f"--header={name}: {value}" for name, value in address.headers().items()]
+        done = subprocess.run(
+            [*PROGRAM, "run", f"{address.url}/api/v1/openapi.json", *SETTINGS, *headers],
+            env=os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "schemathesis_hooks.py")},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
