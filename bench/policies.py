@@ -37,13 +37,13 @@ from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from bench.events.writer import Commit
     from dev.stack.endpoints import Endpoints
 
 
-NUMBERS: Final = (1, 20, 100)
+NUMBERS: Final = (1, 50, 500)
 QUICK_NUMBERS: Final = (1, 20)
 RATES_PER_S: Final = (3, 20)
 WRITERS: Final = 4
@@ -92,8 +92,12 @@ def measure(endpoints: Endpoints, number: int, *, seconds: float) -> Iterator[Ro
 
 
 @contextmanager
-def run_policies(endpoints: Endpoints, dbs: Sequence[str]) -> Iterator[Replicator]:
-    """Run a daemon with a policy for each database, which it bootstraps, for the duration of the block."""
+def run_policies(
+    endpoints: Endpoints, dbs: Sequence[str], change: Callable[[Replicator], None] = lambda _: None
+) -> Iterator[Replicator]:
+    """Run a daemon with a policy for each database, which it bootstraps, for the duration of the block.
+    ``change`` may change its configuration.
+    """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
         replicator = Replicator(endpoints, Path(directory), db=dbs[0])
         (policy,) = replicator.config["policies"].values()
@@ -101,6 +105,7 @@ def run_policies(endpoints: Endpoints, dbs: Sequence[str]) -> Iterator[Replicato
             db: {**policy, "database": db, "target_database": name_on_target(db), "bootstrap": "auto"}
             for db in dbs
         }
+        change(replicator)
         replicator.write_config()
         try:
             replicator.start()
@@ -152,14 +157,7 @@ def measure_load(
     pid = get_pid(replicator)
     first_event, before_s = source.current_event_id(), read_cpu_s(pid)
     load.start()
-    rss_mb = 0.0
-    deadline_s = time.monotonic() + FOLLOWS_S
-    while load.running or visible.find_missing(load.commits):
-        if time.monotonic() > deadline_s:
-            raise ComponentFailed(f"commits did not become visible:\n{replicator.log_tail()}")
-        visible.poll(load.commits)
-        rss_mb = max(rss_mb, read_rss_mb(pid))
-        time.sleep(POLL_S)
+    rss_mb = await_visible(replicator, visible, load)
     cpu_s, events = read_cpu_s(pid) - before_s, source.current_event_id() - first_event
     latencies_s = [visible.seen[commit.db, commit.write_id] - commit.asked_s for commit in load.commits]
     yield row(f"rss_busy_{case}", rss_mb, "MB")
@@ -167,6 +165,21 @@ def measure_load(
     yield row(f"visible_{case}_p50", statistics.median(latencies_s), "s")
     yield row(f"visible_{case}_p99", statistics.quantiles(latencies_s, n=100)[98], "s")
     yield row(f"rate_{case}", load.actual_per_s, "txn/s")
+
+
+def await_visible(replicator: Replicator, visible: VisibleWrites, load: Load) -> float:
+    """Wait until all commits of a load are visible; return the highest memory of the daemon meanwhile, in MB.
+    Raises ComponentFailed on a time-out.
+    """
+    pid, rss_mb = get_pid(replicator), 0.0
+    deadline_s = time.monotonic() + FOLLOWS_S
+    while load.running or visible.find_missing(load.commits):
+        if time.monotonic() > deadline_s:
+            raise ComponentFailed(f"commits did not become visible:\n{replicator.log_tail()}")
+        visible.poll(load.commits)
+        rss_mb = max(rss_mb, read_rss_mb(pid))
+        time.sleep(POLL_S)
+    return rss_mb
 
 
 class SpreadWriter:
