@@ -24,6 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from daemon.consumer.event_reader import Batch
 from state.errors import GapDetected, Inconsistent
 from state.event_log.positions import Position
 
@@ -31,7 +32,7 @@ from state.event_log.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from daemon.consumer.event_reader import Batch, EventReader
+    from daemon.consumer.event_reader import EventReader
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.consumer.settings import ReaderStatus
     from daemon.process.loops.heartbeat import Heartbeat
@@ -284,6 +285,9 @@ def follow(
                 status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
             yield rest_s
+        if (passed := reader.find_passed()) is not None:
+            # A projection that rests for long would read these events again after a restart.
+            status = _skip(projection, Batch((), passed[0], caught_up=True, time_s=passed[1]), status)
     report(replace(status, state="stopped"))
 
 

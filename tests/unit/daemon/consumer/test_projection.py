@@ -224,6 +224,7 @@ def test_the_status_says_up_to_where_the_events_concern_others_only() -> None:
     assert loop.read_status().position == Position(3)
     line.stopping.set()
     list(rests)
+    assert projection.position == Position(7), "it need not read them again after a restart"
 
 
 def test_lost_events_end_the_loop_unless_the_projection_can_continue_without_them(
