@@ -1,8 +1,8 @@
 """The error tree of Tideline.
 
 Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric
-label, search term for the docs), a plain message, the context as named values, and a hint that says what to
-do. The branches exist because each of them demands a different decision from the caller::
+label, search term for the docs), a plain message, the context as named values, and a hint with the next step.
+The branches exist because each of them demands a different decision from the caller::
 
     TidelineError
     ├── ConfigError                 a setting must be changed; nothing was started
@@ -65,19 +65,19 @@ if TYPE_CHECKING:
 
 
 class _Redaction:
-    """How secrets are removed from the texts of new errors."""
+    """Removes secrets from the texts of new errors."""
 
     @staticmethod
     def redact(value: Any) -> Any:
-        """Return ``value``: nothing is known to be secret yet."""
+        """Return ``value``: no secrets yet."""
         return value
 
 
 def use_redaction(redact: Callable[[Any], Any]) -> None:
     """Pass the message and the context of every error through ``redact`` from now on.
 
-    What an error says reaches logs, answers, dead letters and the target's metastore. The text may be that of
-    another system, which repeats what it was sent.
+    The text of an error reaches logs, answers, dead letters and the target's metastore. It may come from
+    another system, which repeats its input.
     """
     _Redaction.redact = staticmethod(redact)  # type: ignore[method-assign,assignment]
 
@@ -86,8 +86,8 @@ class TidelineError(Exception):
     """Root of the error tree.
 
     ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``,
-    ``table`` and others); logs carry them as fields. ``hint`` says what to do next; it defaults to the hint
-    of the class.
+    ``table`` and others); logs carry them as fields. ``hint`` names the next step; it defaults to the hint of
+    the class.
     """
 
     code: ClassVar[str] = "tideline"
@@ -127,9 +127,7 @@ class Transient(TidelineError):
 
 
 class MetastoreUnavailable(Transient):
-    """None of the configured metastores could be reached,
-    or the connection broke before the call was sent.
-    """
+    """No configured metastore accepted a connection, or the connection broke before the call went out."""
 
     code = "metastore-unavailable"
     default_hint = "Check that the metastore runs and that its address in the configuration is correct."
@@ -139,7 +137,7 @@ class LoginFailed(MetastoreUnavailable):
     """The login at a metastore failed:
     a wrong password, no valid ticket, an unknown principal, or different clocks.
 
-    A new ticket, keytab or clock may resolve it, so it is retried; one call makes one attempt only, because
+    A new ticket, keytab or clock may resolve it, so it is retried; one call makes only one attempt, because
     servers lock accounts.
     """
 
@@ -148,7 +146,7 @@ class LoginFailed(MetastoreUnavailable):
 
 
 class KafkaUnavailable(Transient):
-    """The broker could not be reached or did not answer in time."""
+    """The broker refused the connection or did not answer in time."""
 
     code = "kafka-unavailable"
     default_hint = "Check kafka.bootstrap and that the broker runs."
@@ -161,14 +159,14 @@ class FilesUnavailable(Transient):
 
 
 class HBaseUnavailable(Transient):
-    """HBase or its Thrift gateway could not be reached, or failed to execute the request."""
+    """HBase or its Thrift gateway did not answer, or failed to execute the request."""
 
     code = "hbase-unavailable"
     default_hint = "Check that HBase and its Thrift gateway run and that the address is correct."
 
 
 class KeyLogUnavailable(Transient):
-    """The database of the key log could not be reached, or failed to execute the request."""
+    """The database of the key log did not answer, or failed to execute the request."""
 
     code = "keylog-unavailable"
     default_hint = "Check that the database runs, and check keylog.url, its user and its password."
@@ -198,8 +196,8 @@ class EndpointEnded(Transient):
 
 
 class ServerFault(Transient):
-    """The metastore reported an internal error,
-    or a failure of its database or file system. Nothing was applied.
+    """The metastore reported an internal error, or a failure of its database or file system. It applied
+    nothing.
     """
 
     code = "server-fault"
@@ -207,8 +205,8 @@ class ServerFault(Transient):
 
 
 class TooManyFailures(Transient):
-    """Several tables failed in a short time.
-    The cause is probably not in the tables, so no further one is quarantined.
+    """Several tables failed in a short time. The cause is probably not in the tables, so the quarantine takes
+    no further ones.
     """
 
     code = "too-many-failures"
@@ -236,13 +234,13 @@ class SourceBusy(Transient):
 
 
 class Interrupted(Transient):
-    """The work was stopped before it was complete; the next run continues it."""
+    """The work stopped before it was complete; the next run continues it."""
 
     code = "interrupted"
 
 
 class Overloaded(Transient):
-    """The daemon answers as many requests as it may at once. The request may be repeated."""
+    """The daemon answers as many requests as it may at once. You may repeat the request."""
 
     code = "overloaded"
 
@@ -254,7 +252,7 @@ class NotYet(Transient):
 
 
 class AmbiguousCall(Transient):
-    """The call was sent, but no answer arrived. It may or may not have been applied."""
+    """The call went out, but no answer arrived. The server may have applied it."""
 
     code = "ambiguous-call"
     default_hint = "Repeat the call only if it is idempotent; otherwise read the current state first."
@@ -285,7 +283,7 @@ class NotFound(Refused):
 
 
 class Uncoverable(NotFound):
-    """A time range must be covered completely, but partitions are missing."""
+    """A complete cover was requested, but partitions are missing in the time range."""
 
     code = "uncoverable"
     default_hint = (
@@ -301,7 +299,7 @@ class AlreadyExists(Refused):
 
 
 class Conflict(Refused):
-    """The object was changed by another process after it was read. Nothing was written."""
+    """Another process changed the object after it was read. Tideline wrote nothing."""
 
     code = "conflict"
     default_hint = "Read it again and decide again."
@@ -320,7 +318,7 @@ class TxnNotOpen(Refused):
 
 
 class IncompleteReplica(Refused):
-    """Tables of a replica do not have the rows of its point, so that a promotion would lose them."""
+    """Tables of a replica lack rows of its point, and a promotion would lose them."""
 
     code = "incomplete-replica"
     default_hint = (
@@ -336,13 +334,13 @@ class Unsupported(Refused):
 
 
 class BadInput(TidelineError):
-    """The input cannot be used."""
+    """Unusable input."""
 
     code = "bad-input"
 
 
 class MalformedEvent(BadInput):
-    """An event cannot be decoded."""
+    """An event is not decodable."""
 
     code = "malformed-event"
     default_hint = "The record is in the dead-letter topic: run 'tideline dlq show'."
@@ -365,14 +363,14 @@ class BadPartitionValue(BadInput):
 
 
 class BadFilter(BadInput):
-    """A partition filter cannot be parsed, or the table's columns do not allow it."""
+    """A partition filter does not parse, or the table's columns do not allow it."""
 
     code = "bad-filter"
     default_hint = "See docs/PARTITIONS.md for the filter language. The position counts characters from 0."
 
 
 class PeriodMismatch(BadInput):
-    """Partitions of two update periods are combined where only one is allowed."""
+    """Partitions of two update periods meet, but only one period is allowed."""
 
     code = "period-mismatch"
     default_hint = "Convert the value to the period of this timeline, or use the timeline of its own period."
@@ -407,7 +405,7 @@ class Inconsistent(TidelineError):
 
 
 class GapDetected(Inconsistent):
-    """Event ids are missing and can no longer be read."""
+    """Event ids are missing and no place has them any more."""
 
     code = "gap"
     default_hint = (
@@ -437,14 +435,14 @@ class TimelineInconsistent(Inconsistent):
 
 
 class FlatTableAltered(Inconsistent):
-    """Columns, comments or parameters of a flat table were changed by another process."""
+    """Another process changed columns, comments or parameters of a flat table."""
 
     code = "table-altered"
     default_hint = "Only Tideline may alter a flat table: undo the change, or start a new table next to it."
 
 
 class TopicReplaced(Inconsistent):
-    """The topic of raw events was recreated under the same name, or truncated."""
+    """The topic of raw events is a new one of the same name, or lost its beginning."""
 
     code = "topic-replaced"
     default_hint = (
@@ -479,9 +477,7 @@ class FileLost(Inconsistent):
 
 
 class UnloggedFilesGone(FileLost):
-    """Files that a write event should have named were dropped,
-    renamed or compacted before they were listed.
-    """
+    """Files of a write event disappeared (dropped, renamed or compacted) before their listing."""
 
     code = "unlogged-files-gone"
     default_hint = (

@@ -5,10 +5,10 @@
 * *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are.
   A BIGINT becomes DOUBLE only if DOUBLE represents every retained integer exactly (2^53); otherwise it
   becomes STRING.
-* *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on
-  filters over them (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request.
-  It therefore needs a pin, or at least ``misfits_min`` values that no numeric type holds and a share above
-  ``misfit_share_max`` of all values of the retained window. A tiny hour weighs what its values weigh.
+* *Promotion to STRING*: files of the old type need rewriting first, because Spark's reader fails on filters
+  over them (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request. It
+  therefore needs a pin, or at least ``misfits_min`` values that no numeric type holds and a share above
+  ``misfit_share_max`` of all values of the retained window. A tiny hour weighs no more than its values.
   Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
   (``promotion_delay``).
 
@@ -16,7 +16,7 @@ A *new* column has the type that most of its values need. By the same rule as a 
 only if enough values do not fit; until then, they are misfits. A type that is too narrow is cheap to correct
 while there are few files.
 
-A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a
+A pin limits the widening of a column. If the column is already wider than the pin, the change waits with a
 reason that says so.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ChangeKind(StrEnum):
-    """What happens to a slot, or to a key without one."""
+    """Change of a slot, or of a key without one."""
 
     APPEND = "append"
     REUSE = "reuse"
@@ -53,8 +53,8 @@ class ChangeKind(StrEnum):
     REFRESH = "refresh"
     """Only the hours in the column comments change."""
     PROMOTE = "harden"
-    """A task: the retained partitions must be rewritten before the slot can become STRING. The value is
-    stored in the history."""
+    """A task: rewrite the retained partitions before the slot becomes STRING. The history stores the
+    value."""
     WAIT = "wait"
     """The key does not get a column yet, or its column does not get the type yet."""
 
@@ -76,11 +76,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RetainedValues:
-    """Which slots the retained partitions fill, according to the counts that were written with them."""
+    """Slots filled in the retained partitions, according to the counts written with them."""
 
     partitions: int = 0
     unknown: int = 0
-    """Number of partitions without counts. While there is one, no slot is known to be empty."""
+    """Number of partitions without counts. While there is one, any slot may hold values."""
     filled: frozenset[int] = frozenset()
     """Slots with a value in some partition."""
 
@@ -109,7 +109,7 @@ class Evolution:
 
     @property
     def alters(self) -> bool:
-        """Whether the table must be altered."""
+        """Whether to alter the table."""
         return any(change.kind not in TASKS for change in self.changes)
 
     def of(self, *kinds: ChangeKind) -> tuple[Change, ...]:
@@ -231,8 +231,8 @@ def _decide_promotion(
 
 
 def _warn_of_lost_text(slot: Slot) -> str:
-    """DOUBLE does not store whether a number was written as 7 or 7.0,
-    so its text can be read only from the raw table.
+    """DOUBLE does not store whether a number had the text 7 or 7.0, so only the raw table still has its
+    text.
     """
     if slot.type is not ColumnType.DOUBLE:
         return ""
@@ -246,7 +246,7 @@ def _is_immediate(slot: Slot, target: ColumnType, retained: RetainedValues) -> b
 
 
 def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
-    """Whether DOUBLE is known to represent the 64-bit integers in old files exactly."""
+    """Whether DOUBLE represents the 64-bit integers in old files exactly."""
     if window.evidence.least is None:
         return retained.is_empty(slot.index)
     return window.evidence.is_exact_as_double

@@ -1,8 +1,8 @@
 """Query demand: which requested keys become columns, and for every other key the reason why not.
 
-Keys rank by distinct users and days, never by the number of queries, so that one nightly job cannot occupy
-fifty columns. Keys that would fragment the table collapse into the object that holds them
-(``requested_keys``): foo.bar.baz1 and foo.bar.baz2 become foo.bar. Rules: json-splitting.md §6.
+Keys rank by distinct users and days, never by the number of queries: one nightly job cannot occupy fifty
+columns. Keys that would fragment the table collapse into the object that holds them (``requested_keys``):
+foo.bar.baz1 and foo.bar.baz2 become foo.bar. Rules: json-splitting.md §6.
 
 A key and its ancestor are never both selected, because one parse cannot extract both. Only the whitelist may
 force it.
@@ -33,11 +33,11 @@ class Verdict(StrEnum):
     COLLAPSED = "collapsed"
     """An ancestor's column serves it."""
     OUTVOTED = "outvoted"
-    """It is an object whose members are requested by far more users and have the columns."""
+    """It is an object whose members far more users request; the members have the columns."""
     NOT_REQUESTED = "not requested"
     SKIPPED = "skipped"
     UNSEEN = "unseen"
-    """No row contains it: it is misspelled, or has not arrived yet."""
+    """No row contains it: a misspelling, or a key that has not arrived yet."""
     OVER_CAP = "over the cap"
     OVER_QUOTA = "over the quota"
 
@@ -53,7 +53,7 @@ class SelectedKey:
     days: int = 0
     count: int = 0
     serves: tuple[KeyPath, ...] = ()
-    """The requested keys that its column serves, itself included if it is requested."""
+    """The requested keys served by its column, including itself if requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Demand:
 
     selected: tuple[SelectedKey, ...] = ()
     unseen: tuple[SelectedKey, ...] = ()
-    """Keys that would be selected if a row contained them."""
+    """Keys to select once a row contains them."""
     decisions: Mapping[KeyPath, Decision] = field(default_factory=dict)
 
 
@@ -87,11 +87,11 @@ def compute_demand(
 ) -> Demand:
     """Return the demand that follows from the requested keys.
 
-    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is
-    None if no rows were examined yet. ``live`` holds the keys that have a column. Of two keys that rank
-    alike, the one with a column keeps it. A key with a column does not count as unseen: a writer that has
-    just started has seen no rows (``evolution`` retires silent columns). ``examined`` holds the number of
-    rows behind each fill rate; without it, the rates count as exact.
+    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. None
+    before any rows were examined. ``live`` holds the keys that have a column. Of two keys that rank alike,
+    the one with a column keeps it. A key with a column does not count as unseen: a writer that has just
+    started has seen no rows (``evolution`` retires silent columns). ``examined`` holds the number of rows
+    behind each fill rate; without it, the rates count as exact.
     """
     decisions: dict[KeyPath, Decision] = {}
     if fill_rates is not None:
@@ -170,8 +170,8 @@ def _acceptance(selected: SelectedKey, *, is_listed: bool) -> Decision:
 
 
 class _Quotas:
-    """Counts the columns charged to each user.
-    A column is charged to the one of its users who has the fewest columns.
+    """Counts the columns charged to each user. Each column counts for the one of its users who has the fewest
+    columns.
     """
 
     def __init__(self, columns_max: int) -> None:

@@ -4,15 +4,15 @@ computes the next layout from the current one, the query demand and the observed
 Every change carries its reason. The rules (json-splitting.md §3.4, §3.5, §3.6 and §6, flat-tables-hive4.md
 §0, §1 and §2):
 
-* Slots are appended and never moved. A key has one slot, and gets that slot back when queries request it
-  again.
-* An empty slot may take another key under three conditions. It has been empty for longer than partitions are
-  kept. Every retained partition is known to hold no value in it: Hive reads by position, and would show old
-  values under the new name. The metastore accepts the change of type.
+* New slots go to the end, and no slot moves. A key has one slot, and gets that slot back when queries request
+  it again.
+* An empty slot may take another key under three conditions. It has been empty for longer than partitions
+  exist. No retained partition holds a value in it: Hive reads by position, and would show old values under
+  the new name. The metastore accepts the change of type.
 * Types only widen (``changes``). A change that needs a rewrite is a task for the caller;
   ``promote_to_string`` returns the layout after it.
 * A new column has the type that most of its values need (``changes``). A few strays do not make it STRING,
-  not even one that cannot wait because its key is whitelisted.
+  even if its key is whitelisted and cannot wait.
 * A key with numbers waits for a thousand values or a full hour. A key without numbers becomes STRING, cannot
   get wider and does not wait.
 * A key without values never gets a column.
@@ -62,9 +62,9 @@ def decide(
 ) -> Evolution:
     """Decide the next layout.
 
-    ``window`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour
-    that is being written, in seconds since 1970. An empty demand retires nothing: an empty key log more
-    likely means that the log was lost than that users stopped running queries.
+    ``window`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the
+    current hour, in seconds since 1970. An empty demand retires nothing: an empty key log more likely means a
+    lost log than users without queries.
     """
     selected = [each.key for each in demand.selected]
     step = _Step(layout, window, retained, now_hour, rules, partition_keys)
@@ -111,13 +111,11 @@ class _Step:
         ]
 
     def reserve(self, selected: Collection[KeyPath]) -> None:
-        """Reserve the empty slots of selected keys, so that no other key takes them."""
+        """Reserve the empty slots of selected keys; no other key takes them."""
         self._free = [slot for slot in self._free if slot.key not in selected]
 
     def retire(self, selected: Collection[KeyPath]) -> None:
-        """Empty the slots whose keys are not selected,
-        or had no value for longer than partitions are kept.
-        """
+        """Empty the slots whose keys are not selected, or had no value for longer than partitions exist."""
         for slot in self._layout.live:
             assert slot.key is not None, slot
             if slot.key not in selected:
@@ -139,9 +137,7 @@ class _Step:
             self._wait(key, "no recent row contains it", slot)
 
     def finish(self) -> Evolution:
-        """Return the result.
-        The last-seen hours are refreshed if anything else changes, or if they have become stale.
-        """
+        """Return the result. Refreshes the last-seen hours if anything else changes, or if they are stale."""
         alters = any(change.kind not in TASKS for change in self._changes)
         refreshed = {slot.index: self._freshness.refresh(slot) for slot in self._layout.slots}
         stale = [slot for slot in self._layout.live if self._freshness.is_stale(slot)]
@@ -184,8 +180,8 @@ class _Step:
         return has_full_hour or window.total.values >= self._rules.probation_values
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
-        """Return the free slot with the closest type.
-        A wider integer type is accepted unless the key's type is pinned.
+        """Return the free slot with the closest type. Accepts a wider integer type unless the key's type is
+        pinned.
         """
         reused = [(slot, choose_reused_type(slot.type, needed)) for slot in self._free]
         fitting = [
@@ -229,7 +225,7 @@ class _Freshness:
     and when its recorded hours are worth an alteration of the table.
 
     The last hour with a value combines the hour recorded in the layout and the observed ones. Neither
-    suffices alone: the hour counts may be lost or trimmed, and the layout is altered only now and then.
+    suffices alone: the hour counts may be lost or trimmed, and the layout changes only now and then.
     """
 
     seen: Mapping[KeyPath, KeyWindow]

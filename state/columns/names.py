@@ -2,10 +2,10 @@
 
 A name must survive three systems (flat-tables-hive4.md §1): the metastore converts it to lower case, Hive's
 reader breaks on ``.``, ``:`` and ``,``, and Spark's reader breaks on a backtick and ignores case. A name
-therefore consists of the members in lower case, joined by ``/``. Characters that would break a reader are
-written as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs. So are characters whose case
-differs between versions of Unicode (unassigned ones), invisible characters, and characters that need four
-bytes, which a metastore on MySQL may be unable to store.
+therefore consists of the members in lower case, joined by ``/``. Writes characters that would break a reader
+as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs. So are characters whose case differs
+between versions of Unicode (unassigned ones), invisible characters, and characters that need four bytes,
+which a metastore on MySQL may be unable to store.
 
 Before the conversion to lower case, different keys have different names. Keys that differ only by case get
 the suffix ``~1``, ``~2`` and so on. A name longer than 128 characters ends in a digest of its key.
@@ -52,8 +52,8 @@ _ROOM_FOR_SUFFIX: Final = 8
 
 
 def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
-    """Return a name for ``key`` that differs from all names in ``used_names``,
-    even when case is ignored. The choice is deterministic.
+    """Return a name for ``key`` that differs from all names in ``used_names``, ignoring case. The choice is
+    deterministic.
 
     ``used_names`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline
     reserve always count as taken.

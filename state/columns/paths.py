@@ -1,11 +1,11 @@
-"""Keys: paths into a JSON document, as queries write them. The columns of a flat table are named after them.
+"""Keys: paths into a JSON document, as queries write them. They name the columns of a flat table.
 
 A query writes ``$.action.name``, ``$['action']['name']``, ``action.name`` or ``$.items[0].id``. Each of these
 names a chain of object members. Nothing behind the first array subscript or wildcard can be a column, so a
 path ends there and the column holds the array as JSON text (json-splitting.md §6). Two texts for the same
 chain are the same key.
 
-Members are compared exactly: ``fooBar`` and ``foobar`` are different keys, as in JSON.
+Member names are case-sensitive: ``fooBar`` and ``foobar`` are different keys, as in JSON.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class KeyPath:
 
     @classmethod
     def of_json_path(cls, text: str) -> KeyPath:
-        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``);
-        raise BadInput if no member is named.
+        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if it names no
+        member.
         """
         if not text.startswith("$"):
             raise BadInput("a JSON path must begin with $", path=text[:200])
@@ -53,8 +53,8 @@ class KeyPath:
 
     @classmethod
     def of_dotted(cls, text: str) -> KeyPath:
-        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``);
-        raise BadInput if no member is named.
+        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if it names no
+        member.
         """
         return cls(_parse_members("." + text, 0)[0])
 
@@ -85,7 +85,7 @@ def parse_column_key(text: str) -> KeyPath:
     """Read ``$.a.b`` or ``a.b`` as the key of a column.
 
     Raises BadInput for a path with an array subscript or a wildcard: no column can hold only these parts of a
-    value, and the column of the whole value must be named as such.
+    value. Name the column of the whole value instead.
     """
     path = text if text.startswith("$") else f"$.{text}"
     members, end = _parse_members(path, 1)

@@ -4,18 +4,18 @@ Some keys would fragment the table. They *collapse*: the object that holds them 
 JSON text serves them. An object becomes the column in place of its members (json-splitting.md §6) in these
 cases:
 
-* more than ``children_max`` of its members are requested;
+* queries request more than ``children_max`` of its members;
 * the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
-* the members are filled, on average, in fewer rows than ``fill_min``. Few rows prove neither that nor the
-  opposite: until enough were examined, the object and its members stay as they are, so that small batches do
-  not alternate between adding and emptying columns;
+* on average, fewer rows than ``fill_min`` have the members. Few rows prove neither that nor the opposite:
+  until enough are examined, the object and its members stay as they are, and small batches do not alternate
+  between adding and emptying columns;
 * the members lie deeper than ``depth_max``;
 * queries request the object itself.
 
 The outermost such object takes all keys below it, in any order of the requested keys. There are three
-exceptions. Whitelisted keys never collapse. Members that no row contains do not count, so that nine
-misspellings cannot remove nine columns. An object that far fewer users request than its members is
-*outvoted*: the members keep their columns.
+exceptions. Whitelisted keys never collapse. Members that no row contains do not count: nine misspellings
+cannot remove nine columns. An object that far fewer users request than its members is *outvoted*: the members
+keep their columns.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _GENERATED: Final = re.compile(
     r"[0-9]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
 _DEVIATIONS: Final = 3.0
-"""Width of the interval of a fill rate, in standard deviations. It is tested with every batch, so it has to
-be wide."""
+"""Width of the interval of a fill rate, in standard deviations. Every batch tests it, so it has to be
+wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _find_objects_by_shape(
     members: dict[KeyPath, dict[str, float]] = defaultdict(dict)
     """For each object, the members that rows contain, with their fill rates."""
     rows: dict[KeyPath, float] = defaultdict(float)
-    """For each object, the most rows that were searched for one of its members."""
+    """For each object, the most rows searched for one of its members."""
     for key in keys:
         rate = 1.0 if fill_rates is None else fill_rates.get(key, 0.0)
         searched = math.inf if examined is None else examined.get(key, 0)
@@ -171,8 +171,8 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in so many rows is below ``fill_min``;
-    while it is uncertain, what ``is_column`` says stays.
+    """Whether a fill rate observed in so many rows is below ``fill_min``; if uncertain, the answer of
+    ``is_column`` stays.
     """
     least, most = _bound_rate(rate, rows)
     return most < rules.fill_min or (is_column and least < rules.fill_min)

@@ -1,9 +1,9 @@
-"""The rules of a flat table: every threshold by which keys become columns,
-columns change their type, and slots are used again.
+"""The rules of a flat table: every threshold by which keys become columns, columns change their type, and
+keys reuse slots.
 
-One frozen value, so that a decision is a function of what it was given: the same rules, requested keys and
-observations lead to the same table on every machine and at every repetition. The defaults are those of the
-reference (json-splitting.md §6).
+One frozen value makes a decision a function of its input: the same rules, requested keys and observations
+lead to the same table on every machine and at every repetition. The defaults are those of the reference
+(json-splitting.md §6).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class IntWidth(StrEnum):
-    """How wide a column of integers is made."""
+    """Width of a column of integers."""
 
     NARROW = "narrow"
     """As narrow as the values allow; wider ones widen it in place."""
@@ -45,7 +45,7 @@ class FlatRules:
     requested_days: Annotated[int, Interval(ge=1, le=3_650)] = 30
     """How long a request for a key counts."""
     retention_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
-    """How long partitions are kept."""
+    """Days for which partitions exist."""
     empty_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
     """How long a column must have had no value before another key may take its slot; at least
     retention_days."""
@@ -54,9 +54,9 @@ class FlatRules:
     columns_per_user_max: Annotated[int, Interval(ge=1)] = 100
     """Columns that the requests of a single user may create."""
     candidates_max: Annotated[int, Interval(ge=0)] = 200
-    """Requested keys without values for which new rows are searched."""
+    """Requested keys without values, searched for in new rows."""
     depth_max: Annotated[int, Interval(ge=1, le=DEPTH_MAX)] = 8
-    """Members of a column's key; a deeper key is read from the JSON text of its ancestor."""
+    """Members of a column's key; a reader finds a deeper key in the JSON text of its ancestor."""
     children_max: Annotated[int, Interval(ge=1)] = 8
     """Requested members of one object above which the object itself becomes the column."""
     fill_min: Annotated[float, Interval(ge=0, le=1)] = 0.01
@@ -64,17 +64,16 @@ class FlatRules:
     parent_users_share_min: Annotated[float, Interval(ge=0, le=1)] = 0.1
     """An object replaces the columns of its members only if this share of their users requests it."""
     probation_values: Annotated[int, Interval(ge=1)] = 1_000
-    """Values that must be seen before a new key may become a numeric column; one full hour is sufficient
-    too."""
+    """Values required before a new key may become a numeric column; one full hour is sufficient too."""
     misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-3
-    """Share of the retained values that no numeric type holds, above which a column is promoted to STRING."""
+    """Share of the retained values that fit no numeric type, above which a column becomes STRING."""
     misfits_min: Annotated[int, Interval(ge=1)] = 20
-    """Number of such values below which a column is not promoted, however large their share."""
+    """Number of such values below which a column keeps its type, however large their share."""
     promotion_delay_hours: Annotated[int, Interval(ge=0, le=8_760)] = 24
-    """How long a promotion is announced before it begins, so that the key can be pinned to its type
+    """Delay between the announcement and the promotion, during which users can pin the key to its type
     instead."""
     refresh_hours: Annotated[int, Interval(ge=1, le=8_760)] = 24
-    """How old the hours in column comments may become before the table is altered only to update them."""
+    """Age of the hours in column comments beyond which the table is altered only to update them."""
     int_width: IntWidth = IntWidth.NARROW
     """Width of integer columns: 'narrow' is as narrow as the values allow, 'bigint' is always 64 bits."""
     exact_floats: bool = False

@@ -2,7 +2,7 @@
 in the comments of its columns and in table parameters.
 
 The table thereby documents, for its users and for the next run, which key each column holds. A comment is
-JSON of at most 256 characters, in ASCII so that no metastore database changes it::
+JSON of at most 256 ASCII characters, which no metastore database changes::
 
     {"k":"$.action.name","f":"2016041821","l":"2016042103","t":"smallint"}
 
@@ -11,7 +11,7 @@ is "empty" if the slot is not in use. If the key is too long for the comment, ``
 table parameter ``tideline.key.<slot>`` holds its text. A reused slot keeps its former name in
 ``tideline.former.<slot>``.
 
-Reading is strict, because files are read by these positions: anything that Tideline would not have written
+Reading is strict, because readers find values by these positions: any text that Tideline would not write
 raises FlatTableAltered.
 """
 

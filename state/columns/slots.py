@@ -2,22 +2,22 @@
 
 Hive reads ORC columns by position and Spark reads them by name. Both are right only if the columns of every
 file are a prefix of the table's columns, in the table's order (flat-tables-hive4.md §0). Slots are therefore
-only appended. What may change is the key that a slot holds, and its type within what readers accept. Slot 0
-is ``_rescued``: the raw text of rows with a value that did not fit, so that nothing is lost.
+only appended. Only the key of a slot may change, and its type within the limits of the readers. Slot 0 is
+``_rescued``: the raw text of rows with a value that did not fit; nothing is lost.
 
 Layouts are immutable values: a changed layout is a new one with a higher version. The metastore compares
 types by position and otherwise accepts changes after which readers return wrong values, for example two
 swapped columns of the same type or a dropped last column (flat-tables-hive4.md §2, §3). ``check_successor``
 prevents that:
 
-* A slot never moves and is never removed.
+* A slot never moves and never goes away.
 * A slot may take another key only if no retained file holds a value in it; otherwise Hive returns the old
   key's values under the new name.
-* Numeric types widen freely. A type becomes STRING only after the retained files are rewritten, because
+* Numeric types widen freely. A type becomes STRING only after the rewrite of the retained files, because
   Spark's reader fails on pushed-down filters. A BOOLEAN never changes, because the metastore refuses it. This
   also holds for a slot that is proven empty.
-* A type narrows only from STRING to a number, and only on request: every value was found to fit, and every
-  file holds text that readers convert.
+* A type narrows only from STRING to a number, and only on request: every value fits, and every file holds
+  text that readers convert.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class SlotState(StrEnum):
     LIVE = "live"
     """It holds its key."""
     EMPTY = "empty"
-    """Its key is no longer requested or has no values. It is written as NULL, and becomes free when no file
-    holds a value."""
+    """Its key is no longer requested or has no values. Contains NULL, and becomes free when no file holds a
+    value."""
     RESERVED = "reserved"
     """It holds no key: ``_rescued``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One column. Hours are seconds since 1970, multiples of 3,600; None if no value was seen yet."""
+    """One column. Hours are seconds since 1970, multiples of 3,600; None before the first value."""
 
     index: int
     name: str
@@ -132,9 +132,8 @@ def check_successor(
 ) -> None:
     """Raise InvalidRequest unless ``new`` may replace ``old``.
 
-    ``proven`` holds the indexes of slots whose retained files were inspected: these files hold no value in
-    the slot, or were rewritten with the new type. ``narrowed`` holds the indexes of STRING slots whose values
-    all fit a number.
+    ``proven`` holds the indexes of slots with inspected retained files: these files hold no value in the
+    slot, or have the new type. ``narrowed`` holds the indexes of STRING slots whose values all fit a number.
     """
     new.check()
     if new.version <= old.version:

@@ -1,11 +1,12 @@
 """Sniffing: derives from a sample of JSON texts which keys they hold, and of which kinds the values are.
 
-The sample is read on the driver with Python's JSON parser, configured to keep what floats would lose, while
-Spark's parser splits all rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these rules:
+The driver reads the sample with Python's JSON parser, configured to keep the precision that floats would
+lose; Spark's parser splits all rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these
+rules:
 
 * of two members with the same name, the last counts, as in a column;
-* anything behind the document is ignored, and counted unless it is a separator;
-* raw control characters are allowed, NaN and Infinity are not;
+* ignores anything behind the document, and counts it unless it is a separator;
+* accepts raw control characters, but not NaN and Infinity;
 * objects, arrays and numbers that no float can hold are text.
 
 A text that is not a JSON object counts as malformed. No text raises an error.
@@ -60,7 +61,7 @@ def sniff(
     """Return observations of ``keys`` in ``texts``,
     or of every key down to ``rules.depth_max`` members if ``keys`` is None.
 
-    At most ``keys_max`` distinct keys are returned; later ones are left out. The row count of each key is the
+    Returns at most ``keys_max`` distinct keys and leaves out later ones. The row count of each key is the
     number of texts.
     """
     numeric = frozenset(key.members for key in rules.numeric_strings)
@@ -83,12 +84,12 @@ def sniff(
 
 
 def find_end(text: str) -> int:
-    """Return where the JSON object at the beginning of ``text`` ends; 0 if there is none."""
+    """Return the end of the JSON object at the beginning of ``text``; 0 if there is none."""
     return _parse_object(text)[1]
 
 
 def _parse_object(text: str) -> tuple[dict[str, Any] | None, int]:
-    """Return the JSON object at the beginning of ``text``, and where it ends."""
+    """Return the JSON object at the beginning of ``text``, and its end."""
     if len(text) > DOCUMENT_CHARS_MAX:
         return None, 0
     try:
@@ -120,8 +121,8 @@ class _Count:
         self.evidence = self.evidence.join(evidence)
 
     def to_counts(self, rows: int, rules: FlatRules) -> KeyCounts:
-        """Return the counts.
-        A minority that a column for the others cannot hold counts as misfits, so that strays are known.
+        """Return the counts. A minority that does not fit a column for the others counts as misfits; strays
+        stay visible.
         """
         misfits = self._find_minority(rules)
         if 2 * misfits.total >= self.values:

@@ -2,7 +2,7 @@
 
 Values appear in different rows, batches and hours, on different executors and in any order, and must lead to
 one type. Tideline therefore keeps evidence, which forms a semilattice: ``join`` is associative, commutative
-and idempotent. A type is derived from the evidence at the end. The order of types alone (NULL < TINYINT < … <
+and idempotent. The evidence determines the type at the end. The order of types alone (NULL < TINYINT < … <
 DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too, but loses information: whether DOUBLE can
 hold the integers depends on how large they are.
 
@@ -150,7 +150,7 @@ class Evidence:
         return min(max(self.least, least), most), min(max(self.most, least), most)
 
     def check(self) -> None:
-        """Assert that both bounds are set or neither, and that they are in order."""
+        """Assert that both bounds exist or neither, and that they are in order."""
         assert (self.least is None) == (self.most is None), self
         assert self.least is None or self.most is None or self.least <= self.most, self
 
@@ -159,7 +159,7 @@ NOTHING: Final = Evidence()
 
 
 def integers(least: int, most: int) -> Evidence:
-    """Return the evidence of integers from ``least`` to ``most``, both of which were seen."""
+    """Return the evidence of integers from ``least`` to ``most``, both observed."""
     return Evidence(least=least, most=most)
 
 

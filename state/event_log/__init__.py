@@ -1,1 +1,1 @@
-"""The event log as its readers see it: what they have applied, and when unread events are removed."""
+"""The event log as its readers see it: their positions, and the removal of unread events."""

@@ -1,9 +1,9 @@
-"""Positions: what a projection has durably applied, and what may come next.
+"""Positions: the events that a projection has durably applied, and the one that may come next.
 
 A position is an event id of the source's notification log and a part of that event, not a Kafka offset. Event
 ids are contiguous, because the metastore allocates them under a lock inside the transaction that makes the
 change. A missing id therefore proves a loss, which a missing offset does not. A position also stays valid in
-a topic that was truncated, recreated or mirrored.
+a truncated, recreated or mirrored topic.
 
 Every store keeps its position under ``POSITION_KEY``, written in the same transaction as the effects that it
 stands for.
@@ -38,7 +38,7 @@ class Step(Enum):
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last part of the last event that was applied.
+    """The last applied part of the last applied event.
 
     ``part`` counts from 0. ``parts`` is the number of parts of this event; an event of one part has ``0, 1``.
     """
@@ -59,22 +59,22 @@ class Position:
 
     @property
     def complete(self) -> bool:
-        """Whether the whole event was applied."""
+        """Whether the whole event is applied."""
         return self.part + 1 == self.parts
 
     @property
     def applied_event_id(self) -> int:
-        """The last event that was applied completely."""
+        """The last completely applied event."""
         return self.event_id if self.complete else self.event_id - 1
 
     def step(self, event_id: int, part: int) -> Step:
-        """Return whether (``event_id``, ``part``) was applied before, comes next, or leaves a gap."""
+        """Return whether (``event_id``, ``part``) is a repeated one, comes next, or leaves a gap."""
         if self.covers(event_id, part):
             return Step.DUPLICATE
         return Step.NEXT if (event_id, part) == self.expected() else Step.GAP
 
     def covers(self, event_id: int, part: int) -> bool:
-        """Whether (``event_id``, ``part``) was applied.
+        """Whether this position includes (``event_id``, ``part``).
 
         Every part of a complete event counts as applied. A position made from the metastore's current id does
         not know how many parts that event had.
@@ -101,7 +101,7 @@ class Position:
 
     @staticmethod
     def from_bytes(value: bytes) -> Position:
-        """Read what ``to_bytes`` wrote; raise StateCorrupt for any other value."""
+        """Read the output of ``to_bytes``; raise StateCorrupt for any other value."""
         if len(value) != _BYTES.size or value[0] != _FORMAT:
             raise StateCorrupt("the stored position cannot be read", value=value.hex()[:64])
         _, event_id, part, parts = _BYTES.unpack(value)

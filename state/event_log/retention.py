@@ -1,14 +1,12 @@
-"""Retention: how much time is left until a reader's next event,
-or a file that it names, is removed before it was read.
+"""Retention: the time left until a reader's next event, or a file that it names, disappears unread.
 
-A reader loses nothing as long as its next event is in one of the places that it can read: the notification
-log, and the topic if the event was relayed. Each place removes an event some time after it was written. Files
-that the source deleted stay in the change manager for a while; a file may be deleted at once after the event
-that names it, so its time also counts from the event.
+A reader loses nothing as long as one of its places has its next event: the notification log, or the topic if
+the relay copied it. Each place removes an event some time after its writing. Files that the source deleted
+stay in the change manager for a while; a deletion may follow the event that names the file at once, so its
+time also counts from the event.
 
-All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files are
-never deleted. A reader that has read everything has the whole retention left, because the next event is not
-older than now.
+All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files live on.
+A reader that has read everything has the whole retention left, because the next event is not older than now.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 NEVER: Final = math.inf
-"""The retention of a place that removes nothing, and the time that is left if no limit is known."""
+"""The retention of a place that removes nothing, and the time left without a known limit."""
 WARNING_SHARE: Final = 0.5
 CRITICAL_SHARE: Final = 0.1
 """Shares of a retention. With less than these left, an operator must act soon, or at once."""
@@ -54,21 +52,21 @@ def parse_duration(text: str, unit: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What a topic keeps: for how long, and whether the number of its bytes is limited too."""
+    """Limits of a topic: the age of its records, and whether their bytes are limited too."""
 
     retention_s: float
-    """``NEVER`` if it is not limited."""
+    """``NEVER`` if unlimited."""
     limits_bytes: bool = False
     oldest_time_s: float | None = None
     """Unix time of the oldest record; None if there is none."""
     has_deleted: bool = False
-    """Whether records were deleted from the topic."""
+    """Whether the topic has deleted records."""
 
     def kept_s(self, now_s: float) -> float:
         """Return for how long a record stays.
 
-        If bytes are limited, that is how long records stay at the present rate: the age of the oldest one,
-        once some were deleted.
+        If bytes are limited, the lifetime of records at the present rate: the age of the oldest one, after
+        the first deletion.
         """
         if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:
             return self.retention_s
@@ -80,8 +78,8 @@ def log_kept_s(
 ) -> float:
     """Return for how long the notification log keeps an event.
 
-    That is the configured time to live. If it is not known, it is the age of the oldest event of a log that
-    was cleaned before.
+    That is the configured time to live. If unknown, the age of the oldest event of a log that was cleaned
+    before.
     """
     if configured_s is not None:
         return configured_s
@@ -92,7 +90,7 @@ def log_kept_s(
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The time that is left, and the retention that it is a part of."""
+    """The time left, and the whole retention."""
 
     left_s: float
     retention_s: float
@@ -109,8 +107,8 @@ class Margin:
 
 
 def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
-    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``;
-    None if the reader has read everything.
+    """Return the time left for an event of ``next_time_s`` in places that keep events for ``kept_s``; None if
+    the reader has read everything.
 
     The place that keeps it longest counts. Without a place there is no known limit.
     """
@@ -123,10 +121,10 @@ def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float
 def next_event_time_s(
     found_s: float | None, lag_s: float | None, oldest_s: Iterable[float | None], now_s: float
 ) -> float:
-    """Return the time of a reader's next event: ``found_s`` if it was read, else the best lower bound.
+    """Return the time of a reader's next event: ``found_s`` if known, else the best lower bound.
 
-    The lag of a reader never exceeds the age of its next event by much. If it is not known either, the event
-    is as old as the oldest that a place still has.
+    The lag of a reader never exceeds the age of its next event by much. Without any, the event is as old as
+    the oldest that a place still has.
     """
     if found_s is not None:
         return found_s

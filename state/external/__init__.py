@@ -1,1 +1,1 @@
-"""Rules for the files of external tables: which directories are copied, and which files differ."""
+"""Rules for the files of external tables: the directories to copy, and the files that differ."""

@@ -1,15 +1,14 @@
-"""Which files of a directory are copied again, and which are removed.
+"""Which files of a directory to copy again, and which to remove.
 
-A file is unchanged if the source's file is the one that was copied, and the target's file is the one that
-this copy left. Both are recognised by size, time and inode, as far as the file system has them. Anything else
-is compared by its bytes and, if they differ, copied: a lost record costs time, but no file. Times of the two
-sides are never compared with each other, so clocks do not matter.
+A file is unchanged if the source still has the copied file, and the target still has the copy. Size, time and
+inode identify both, as far as the file system has them. Of anything else, the bytes are compared and, if they
+differ, copied: a lost record costs time, but no file. Times of the two sides never meet in a comparison, so
+clocks do not matter.
 
-Only files that were copied from the source are ever removed, and only on request: a file that another process
-put beside them stays. In the directory of a table whose files are replaced without an event, all files that
-the source does not have are removed. One case needs no request: the copy of a file that was still being
-written (``WRITING``), when the complete file has its final name. Otherwise its rows would be on the target
-twice.
+Only copies of the source's files are ever removed, and only on request: files that another process put beside
+them stay. In a directory whose files are replaced without an event, all files go that the source does not
+have. One case needs no request: the copy of an unfinished file (``WRITING``), when the complete file has its
+final name. Otherwise its rows would be on the target twice.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """What distinguishes a version of a file from an earlier one of the same name."""
+    """Distinguishes a version of a file from an earlier one of the same name."""
 
     size_bytes: int
     mtime_ns: int | None
@@ -41,7 +40,7 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A copy that was made: which version of the source's file, and which file of the target it became."""
+    """A finished copy: the version of the source's file, and the resulting file of the target."""
 
     source: FileVersion
     target: FileVersion
@@ -69,7 +68,7 @@ programs for transfers."""
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
-    """What is to be done in one directory; names in order."""
+    """The work in one directory; names in order."""
 
     copied: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -85,12 +84,10 @@ def plan_directory(
     delete: bool,
     delete_others: bool = False,
 ) -> DirectoryPlan:
-    """Compare the files of one directory on both sides;
-    with ``delete``, copies of vanished files are removed.
+    """Compare the files of one directory on both sides; with ``delete``, remove copies of vanished files.
 
-    Copies of files that were being written are removed in any case, as soon as the complete file is at the
-    source. With ``delete_others``, files of the target that were not copied here are removed, too; replay or
-    a load has copied them.
+    Removes copies of unfinished files in any case, as soon as the complete file is at the source. With
+    ``delete_others``, files of the target go too that came from replay or a load, not from here.
     """
     copied = [name for name, version in source.items() if not _is_unchanged(name, version, target, records)]
     gone = [name for name in records if name not in source]
@@ -103,9 +100,7 @@ def plan_directory(
 
 
 def _is_renamed(name: str, source: Mapping[str, FileVersion]) -> bool:
-    """Whether a file has got its final name since it was copied;
-    the copy of one that was growing has no record.
-    """
+    """Whether a file got its final name after its copy; the copy of a growing file has no record."""
     complete = (name.removesuffix(suffix) for suffix in WRITING if name.endswith(suffix))
     return name not in source and any(each in source for each in complete)
 
@@ -125,11 +120,11 @@ _BATCHES: Final = 10
 
 
 def cut_batches(files: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
-    """Cut files, given with their sizes, into batches that are recorded together, in order.
+    """Cut files, given with their sizes, into batches; each batch is recorded together, in order.
 
-    The directory is listed again after each batch. A batch ends at 1 GiB, or at a thousand files or a tenth
-    of all, whichever is more. So small files take about ten listings, however many there are, and a run that
-    is killed has at most 1 GiB to compare again.
+    Each batch ends with a new listing of the directory. A batch ends at 1 GiB, or at a thousand files or a
+    tenth of all, whichever is more. Small files take about ten listings, however many there are, and a killed
+    run has at most 1 GiB to compare again.
     """
     files_max = max(BATCH_FILES, -(-len(files) // _BATCHES))
     batch: list[str] = []
@@ -146,11 +141,11 @@ def cut_batches(files: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is known after the copies of one directory have ended."""
+    """Result of the copies of one directory."""
 
     records: Mapping[str, CopiedFile]
     withdrawn: tuple[str, ...]
-    """Files that vanished at the source meanwhile, and whose copies must be removed again."""
+    """Files that vanished at the source meanwhile; remove their copies again."""
 
 
 def settle_copies(
@@ -159,12 +154,12 @@ def settle_copies(
     after: Mapping[str, FileVersion],
     target: Mapping[str, FileVersion],
 ) -> Settled:
-    """Return what to record of ``copied`` files;
-    ``before`` and ``after`` are the source's directory around the copies.
+    """Return the records of ``copied`` files; ``before`` and ``after`` are the source's directory around the
+    copies.
 
-    ``copied`` says of each file whether it was written, because the target's was missing or differed. A file
-    that changed meanwhile is not recorded, so that it is compared again. A file that was written and whose
-    source vanished must not stay: the event that removed it may have been replayed before the copy appeared.
+    ``copied`` gives for each file whether the copy wrote it, because the target's was missing or differed. A
+    file that changed meanwhile gets no record; the next run compares it again. A written file whose source
+    vanished must not stay: replay may have applied the event of its removal before the copy appeared.
     """
     records: dict[str, CopiedFile] = {}
     withdrawn: list[str] = []

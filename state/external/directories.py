@@ -1,6 +1,6 @@
-"""The directories of external tables: which ones are copied, and the list of them that is written to a file.
+"""The directories of external tables: which ones to copy, and the list of them in a file.
 
-Directories are normalised URIs without a slash at the end. A directory below another one is copied with it
+Directories are normalised URIs without a slash at the end. A directory below another one is part of its copy
 and never listed separately; otherwise each copy of a partitioned table would list its partitions twice.
 
 The list has the format of Hive's ``_external_tables_info`` (reference: hive-replication.md §5):
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableDirectories:
-    """Where the files of one external table are at the source."""
+    """The source directories of one external table."""
 
     table: str
     root: str
     outside: tuple[str, ...] = ()
     """Directories of partitions that are not below ``root``, without those that are below another one."""
     is_replaced: bool = False
-    """Whether statements without an event replace files in ``root``, so that its copy must have no others."""
+    """Whether statements replace files in ``root`` without an event; if so, its copy must have no others."""
 
     @staticmethod
     def of(
@@ -62,8 +62,8 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables whose files are replaced,
-    without those that contain the directory of another kind of table.
+    """Return the directories of tables with replaced files, without those that contain the directory of
+    another kind of table.
     """
     replaced: set[str] = set()
     above: set[str] = set()
@@ -85,7 +85,7 @@ def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
     """Return the directories of the source that would meet another one's files on the target.
 
     ``targets`` maps each directory, none of which is below another one, to its directory on the target. The
-    mapping drops scheme and host, so that directories of two file systems can get the same one.
+    mapping drops scheme and host, so directories of two file systems can get the same one.
     """
     colliding: set[str] = set()
     above: list[str] = []

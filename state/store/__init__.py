@@ -1,16 +1,15 @@
 """The store port: an ordered map from bytes to bytes, with transactions.
 
-Everything that Tideline remembers goes through this port. A position and the effects that it stands for can
-therefore be written in one transaction, and a rule that is tested on the memory store runs unchanged on
-SQLite and HBase.
+Everything that Tideline remembers goes through this port. One transaction can therefore write a position and
+the effects that it stands for, and a rule tested on the memory store runs unchanged on SQLite and HBase.
 
 Every implementation guarantees:
 
-- keys are ordered as plain bytes (``memcmp``);
+- key order is that of plain bytes (``memcmp``);
 - a transaction takes effect completely or not at all, even across ``kill -9``;
 - a reader sees complete transactions only (``RemoteReader`` describes the exception);
 - there is one writer at a time;
-- keys of 8 KiB and values of 16 MiB (8 MiB on HBase) are accepted.
+- keys may have 8 KiB and values 16 MiB (8 MiB on HBase).
 
 While a transaction is open, its own thread must read through the transaction, and other threads wait, except
 those that read a snapshot. A scan fetches pages (``state.store.pages``), so the caller may write while it
@@ -81,7 +80,7 @@ class Transaction(Reader, Protocol):
         """Set ``key``; raise LimitExceeded if key or value is too long."""
 
     def delete(self, key: bytes) -> None:
-        """Delete ``key``; an absent key is ignored."""
+        """Delete ``key``; ignore an absent one."""
 
     def delete_range(self, start: bytes, end: bytes | None) -> None:
         """Delete every key with ``start <= key < end``."""
@@ -94,10 +93,11 @@ class Store(Reader, Protocol):
         """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
 
     def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
-        """Open a snapshot for one thread: what is committed now, unaffected by a transaction in progress.
+        """Open a snapshot for one thread: the committed state of now, unaffected by a transaction in
+        progress.
 
-        An implementation that has none (memory, HBase) reads page by page what is committed then. ``pause``
-        is called before each page.
+        An implementation without snapshots (memory, HBase) reads page by page the state committed then. Calls
+        ``pause`` before each page.
         """
 
     def check(self) -> None:
@@ -106,8 +106,8 @@ class Store(Reader, Protocol):
     def recover(self) -> None:
         """Make a store usable again that failed (a full disk, an I/O error); do nothing if it has not failed.
 
-        The owner calls this before it reads its state again, because what it holds in memory may be ahead of
-        the store. Raises FilesUnavailable while the cause lasts.
+        The owner calls this before it reads its state again, because its memory may be ahead of the store.
+        Raises FilesUnavailable while the cause lasts.
         """
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def as_remote(reader: Reader) -> RemoteReader | None:
 
 @lru_cache(maxsize=64)
 def _has_methods_of(kind: type, protocol: Hashable) -> bool:
-    """Whether a class has a protocol's methods.
-    ``isinstance`` takes tens of microseconds, so its result is kept for each class.
+    """Whether a class has a protocol's methods. ``isinstance`` takes tens of microseconds, so its result
+    stays cached for each class.
     """
     return issubclass(kind, cast("type", protocol))

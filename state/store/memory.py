@@ -1,8 +1,8 @@
-"""The store in memory: for tests, for dry runs, and as the model of what the port means.
+"""The store in memory: for tests, for dry runs, and as the model of the port.
 
-It keeps the guarantees of the port within one process. A transaction writes in place and remembers what it
-replaced, so that a failed one can be undone. A lock excludes every other thread until the transaction ends,
-so no thread sees half of it.
+It keeps the guarantees of the port within one process. A transaction writes in place and remembers the
+replaced values to undo a failure. A lock excludes every other thread until the transaction ends, so no thread
+sees half of it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MemoryStore:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
-        """Read page by page what is committed then, waiting for an open transaction."""
+        """Read page by page the state committed then, waiting for an open transaction."""
         yield PausingReader(self, pause)
 
     @contextmanager
@@ -128,7 +128,7 @@ class MemoryTransaction:
         self._entries[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Delete ``key``; an absent key is ignored."""
+        """Delete ``key``; ignore an absent one."""
         self._save_replaced(key)
         self._entries.pop(key, None)
 

@@ -1,13 +1,12 @@
-"""Scans in pages, so that the caller may write to what it iterates over.
+"""Scans in pages: the caller may write to the data under iteration.
 
-A cursor that stays open while rows are written has undefined results (SQLite) or fails (a sorted dictionary).
-A scan here fetches one page at a time and remembers only the last key that it returned, so the caller may
-write between two items.
+A cursor that stays open during writes has undefined results (SQLite) or fails (a sorted dictionary). A scan
+here fetches one page at a time and remembers only the last key that it returned, so the caller may write
+between two items.
 
-Promise: a key that does not change during the scan is returned exactly once and in order. A key that is
-written or deleted ahead of the scan may be returned in its old or its new state. Each page is consistent in
-itself. A caller that needs a longer scan to be consistent runs it inside a transaction, which keeps other
-writers out.
+Promise: a scan returns a key that does not change meanwhile exactly once and in order. Of a key written or
+deleted ahead of the scan, it may return the old or the new state. Each page is consistent in itself. A caller
+that needs a longer scan to be consistent runs it inside a transaction, which keeps other writers out.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FetchKeys = Callable[[bytes, "bytes | None", int], list[bytes]]
 def scan_pages(
     fetch: FetchPage, start: bytes, end: bytes | None, *, reverse: bool, limit: int | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the pairs of a scan, fetching the next page when the previous one is used up."""
+    """Yield the pairs of a scan, fetching the next page at the end of the previous one."""
     assert limit is None or limit >= 0, limit
     remaining = limit
     while remaining is None or remaining > 0:
@@ -49,7 +48,7 @@ def scan_pages(
 
 
 def scan_key_pages(fetch: FetchKeys, start: bytes, end: bytes | None) -> Iterator[bytes]:
-    """Yield the keys of a scan, fetching the next page when the previous one is used up."""
+    """Yield the keys of a scan, fetching the next page at the end of the previous one."""
     while True:
         page = fetch(start, end, PAGE_KEYS)
         yield from page

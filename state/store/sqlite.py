@@ -1,16 +1,15 @@
 """The embedded store: one SQLite file, one connection that writes, and BLOB keys in order.
 
 SQLite is in the standard library and survives ``kill -9`` at every write (tests/crash proves it for this
-use). It can be inspected with SQL, and it takes about 11,000 entries/s at 100 per commit, which is more than
-a metastore produces. In WAL mode a commit is one sequential write. ``WITHOUT ROWID`` with a BLOB key makes
-the table the index, in ``memcmp`` order.
+use). SQL tools can inspect it, and it takes about 11,000 entries/s at 100 per commit, more than a metastore
+produces. In WAL mode a commit is one sequential write. ``WITHOUT ROWID`` with a BLOB key makes the table the
+index, in ``memcmp`` order.
 
 ``durable`` (the default) syncs at every commit. Without it, a power failure may lose the last commits, but
-never a part of one. That is right for what can be derived again, because the position goes back together with
-its effects.
+never a part of one. That is right for derived data, because the position goes back together with its effects.
 
-The store may be passed from thread to thread; a lock admits one thread at a time. Readers in other threads
-that must not wait for a transaction use ``snapshot``, on a store opened with ``snapshots``
+The store may pass from thread to thread; a lock admits one thread at a time. Readers in other threads that
+must not wait for a transaction use ``snapshot``, on a store opened with ``snapshots``
 (``state.store.sqlite_snapshots``).
 """
 
@@ -59,9 +58,9 @@ Migration = Callable[[Transaction], None]
 class SqliteStore:
     """An ordered map from bytes to bytes in one file.
 
-    ``migrations[n]`` converts version n to n + 1. An older file is copied to ``FILE.vN.bak``, and migrated to
+    ``migrations[n]`` converts version n to n + 1. Copies an older file to ``FILE.vN.bak`` and migrates it to
     ``schema_version`` in one transaction. Raises StateLocked if another process uses the file, StateCorrupt
-    if it is damaged, foreign or newer (or a migration is missing), and ConfigError if it cannot be written.
+    for a damaged, foreign or newer file (or without a migration), and ConfigError for an unwritable one.
     """
 
     def __init__(
@@ -116,10 +115,9 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
-        """Open a snapshot, without waiting for a transaction;
-        ``pause`` is called before each page that is read.
+        """Open a snapshot, without waiting for a transaction; calls ``pause`` before each page.
 
-        A store without ``snapshots`` reads page by page what is committed then, and waits for an open
+        A store without ``snapshots`` reads page by page the state committed then, and waits for an open
         transaction.
         """
         if self._snapshots is None:
@@ -132,7 +130,7 @@ class SqliteStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open the only write transaction; it takes effect when the block ends without an error.
 
-        Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction is kept,
+        Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction remains,
         and the store fails until ``recover`` succeeds.
         """
         with self._lock:
@@ -165,11 +163,11 @@ class SqliteStore:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the store was closed."""
+        """Whether the store is closed."""
         return self._is_closed
 
     def back_up(self, target: Path, beat: Callable[[], None] = lambda: None) -> None:
-        """Write everything that is committed to the file ``target``, which appears as a whole.
+        """Write everything committed to the file ``target``, which appears as a whole.
 
         Transactions wait meanwhile, except those of a store with ``snapshots``. Raises FilesUnavailable.
         """
@@ -206,8 +204,8 @@ class SqliteStore:
             raise self._failure
 
     def recover(self) -> None:
-        """Open the file again after a failure that may have passed;
-        only SQLite's recovery knows what a failed write left behind.
+        """Open the file again after a failure that may have passed; only SQLite's recovery knows the result
+        of a failed write.
 
         Does nothing if the store has not failed. Raises FilesUnavailable while the cause lasts, and
         StateCorrupt again.

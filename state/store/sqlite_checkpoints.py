@@ -5,24 +5,23 @@ SQLite makes a checkpoint within the commit that finds the WAL file long. That c
 and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
 writer's automatic checkpoints are off:
 
-1. Every commit reports how much it wrote. Once that is ``DUE_BYTES``, the thread copies what is committed, on
-   its own connection, while the writer continues.
-2. SQLite starts the WAL file again from its beginning only if a transaction begins when everything is copied.
-   A writer without pauses never leaves such a moment. So beyond ``RESTART_BYTES`` the writer itself copies,
-   after its next commit, the little that was committed during step 1.
+1. Every commit reports how much it wrote. Beyond ``DUE_BYTES``, the thread copies the committed pages, on its
+   own connection, while the writer continues.
+2. SQLite starts the WAL file again from its beginning only if a transaction begins when the copy is complete.
+   A writer without pauses never leaves such a moment. Beyond ``RESTART_BYTES``, the writer therefore copies,
+   after its next commit, the few pages committed during step 1.
 3. The file cannot start again while a snapshot reads it. Beyond ``WAL_BYTES_MAX``, new snapshots wait for at
-   most ``GATE_S``. When the open ones have ended, the thread copies what they kept from being copied, and the
+   most ``GATE_S``. When the open ones have ended, the thread copies the pages that they held back, and the
    writer shortens the file after its next commit.
 
-So the WAL file is bounded by ``WAL_BYTES_MAX`` and what is written while one snapshot is open and one copy is
-made.
+The limit of the WAL file is thus ``WAL_BYTES_MAX`` plus the writes during one open snapshot and one copy.
 
 SQLite's WAL-reset bug (3.7.0 to 3.51.2) needs a transaction that starts the WAL file again while a checkpoint
-begins on another connection. Here a checkpoint begins only if something committed is not copied yet: a
-transaction began and committed after the last checkpoint had ended, or the last checkpoint was incomplete. A
-transaction that begins in that state, or is open then, cannot start the file again until the checkpoint has
-copied everything, which is when it ends. The writer's own checkpoints (steps 2 and 3) run while the thread
-waits for them.
+begins on another connection. A checkpoint begins only if something committed is not copied yet: a transaction
+began and committed after the last checkpoint had ended, or the last checkpoint was incomplete. A transaction
+that begins in that state, or is open then, cannot start the file again until the checkpoint has copied
+everything, which is when it ends. The writer's own checkpoints (steps 2 and 3) run while the thread waits for
+them.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
 
 
 PAGE_BYTES: Final = 4096
-"""What a changed row adds to the WAL file, beside its value: at least a page in the worst case."""
+"""Growth of the WAL file for a changed row, in addition to its value: at least a page in the worst case."""
 DUE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes written at most (as if each row had a separate page) from which on they are copied."""
+"""Bytes written at most (as if each row had a separate page) beyond which a copy begins."""
 RESTART_BYTES: Final = 16 * 1024 * 1024
 """Length of the WAL file's used part from which on it starts again, if no snapshot is open."""
 PAUSE_S: Final = 0.25
-"""Time between two copies, so that the disk mostly serves commits."""
+"""Time between two copies, which leaves the disk mostly to commits."""
 
 
 class Checkpoints:
@@ -109,7 +108,7 @@ class Checkpoints:
                 connection = connection or _connect(self._path)
                 self._checkpoint(connection)
             except sqlite3.Error:
-                # Harmless: what is not copied stays in the WAL file, and a later checkpoint copies it.
+                # Harmless: the rest stays in the WAL file, and a later checkpoint copies it.
                 _close(connection)
                 connection = None
                 with self._changed:
@@ -117,7 +116,7 @@ class Checkpoints:
         _close(connection)
 
     def _await_due(self) -> bool:
-        """Wait until something is to be copied; return False at the end."""
+        """Wait until there is something to copy; return False at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_due())
             return not self._is_stopping

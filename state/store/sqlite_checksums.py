@@ -1,8 +1,8 @@
-"""Checksums of stored values: a flipped bit is noticed when a value is read, and never used.
+"""Checksums of stored values: a read detects a flipped bit and never returns the value.
 
 SQLite checks the structure of its pages, not the content. A position with one flipped bit would be another,
 valid position. Each row therefore has the CRC32C of its key and value. Rows of a file from before checksums
-have none (NULL) until they are written again, so that a large file is upgraded at once.
+have none (NULL) until their next write: the upgrade of a large file is immediate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def checksum(key: bytes, value: bytes) -> int:
 
 
 def require_sound(path: str, key: bytes, value: bytes, stored: int | None) -> bytes:
-    """Return ``value``; raise StateCorrupt if it is not the value that was stored with this checksum."""
+    """Return ``value``; raise StateCorrupt if its checksum differs from the stored one."""
     if stored is not None and checksum(key, value) != stored:
         raise StateCorrupt(
             "a value in the state file was changed outside of Tideline, or the disk returned other bytes",

@@ -1,7 +1,7 @@
-"""Copies of a state file: one file with everything that is committed, which appears as a whole.
+"""Copies of a state file: one file with everything committed, which appears as a whole.
 
 SQLite's backup interface copies page by page and sees one state of the file, even while another connection
-writes. The copy has no log beside it, so it can be moved as one file.
+writes. The copy has no separate log: you can move it as one file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGES_PER_STEP: Final = 4096
 
 
 def copy_before_migration(connection: sqlite3.Connection, path: str, stored: int) -> None:
-    """Keep the file as it is in ``PATH.vFORM-VERSION.bak``, so that an earlier build can be run again."""
+    """Keep a copy of the file in ``PATH.vFORM-VERSION.bak``, from which an earlier build can run again."""
     form, schema_version = split_version(stored)
     copy_database(connection, Path(f"{path}.v{form}-{schema_version}.bak"))
 
@@ -31,7 +31,7 @@ def copy_before_migration(connection: sqlite3.Connection, path: str, stored: int
 def copy_database(
     connection: sqlite3.Connection, target: Path, beat: Callable[[], None] = lambda: None
 ) -> None:
-    """Write everything that is committed to the file ``target``, durably; ``beat`` is called in between.
+    """Write everything committed to the file ``target``, durably; calls ``beat`` in between.
 
     Raises OSError and ``sqlite3.Error``.
     """

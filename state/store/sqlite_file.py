@@ -1,15 +1,15 @@
 """The state file: opening and locking it, whose it is,
 the version of its content, and the meaning of SQLite's errors.
 
-The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is
-refused at once, and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or
-checkpoint, cannot occur. The kernel holds the lock, so it ends with the process, even after ``kill -9``. A
-file with snapshots has several connections in this process; a lock on an empty file beside it (``FILE.lock``)
-then keeps other processes away.
+One connection locks the file (``locking_mode=EXCLUSIVE``). A second daemon on the same state fails at once,
+and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot
+occur. The kernel holds the lock, so it ends with the process, even after ``kill -9``. A file with snapshots
+has several connections in this process; a lock on an empty file beside it (``FILE.lock``) then keeps other
+processes away.
 
 ``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen
-by the owner of the store. Both are written in the transaction that creates or migrates the content, so no
-crash leaves a file in between.
+by the owner of the store. The transaction that creates or migrates the content writes both: no crash leaves a
+file in between.
 
 No ``sqlite3.Error`` leaves this package: ``translate_errors`` raises errors of Tideline's tree instead.
 """
@@ -63,10 +63,10 @@ def lock_file(path: str) -> int:
 
 
 def make_private(path: str) -> None:
-    """Create ``path`` if it is missing, so that only this user can read it; SQLite gives its other files the
-    same mode. A file that exists keeps its mode.
+    """Create a missing ``path``, readable for this user only; SQLite gives its other files the same mode. A
+    file that exists keeps its mode.
 
-    It must not be opened here: closing it would release the locks of this process on it.
+    Do not open it here: closing it would release the locks of this process on it.
     """
     with suppress(OSError):  # opening it then fails with SQLite's reason
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -83,7 +83,7 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         if not exclusive:
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # its own thread makes them
-        # Take the lock now and not at the first write, so that a second daemon fails when it starts.
+        # Take the lock now, not at the first write: a second daemon fails when it starts.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
     except BaseException:
@@ -93,7 +93,7 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
 
 
 def full_version(schema_version: int, form: int = FORMAT) -> int:
-    """Return what a file's ``user_version`` is: its form and the schema version of its content.
+    """Return a file's ``user_version``: its form and the schema version of its content.
 
     Builds from before checksums take it for a newer schema version, which they refuse to open.
     """
@@ -182,9 +182,9 @@ def translate_errors(path: str, *, was_open: bool = False) -> Iterator[None]:
 def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) -> TidelineError:
     """Return the error of Tideline's tree that corresponds to ``error``, by SQLite's primary result code.
 
-    After a refused write (full, I/O error) the store must be opened again before further use: only recovery
-    knows what a failed fsync has left behind. A file that ``was_open`` has been writable, so a refusal to
-    write (a volume that the kernel made read-only) is a failure that may pass and not a wrong setting.
+    After a refused write (full, I/O error), open the store again before further use: only recovery knows the
+    result of a failed fsync. A file that ``was_open`` has been writable, so a refusal to write (a volume that
+    the kernel made read-only) is a failure that may pass and not a wrong setting.
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the primary code
     reason = str(error)

@@ -1,8 +1,9 @@
 """The state file of another process, for reading.
 
 Only snapshots: each is a read transaction in WAL mode, so it never holds a lock that the writer waits for.
-The connections are opened read-only and never checkpoint. The file may not exist yet, and it may be replaced
-or migrated while it is read: every snapshot checks which file it reads, and the version of its content.
+The connections are read-only and never checkpoint. The file may not exist yet, and another process may
+replace or migrate it meanwhile: every snapshot checks the identity of its file, and the version of its
+content.
 
 The writer resets its WAL file only while no reader uses it. It cannot see these readers, so once the file is
 long and grows, new snapshots wait until the writer has reset it, for at most ``GATE_S`` every
@@ -37,8 +38,8 @@ _GATE_STEP_S: Final = 0.01
 class SqliteReader:
     """Reads the state file that another process writes; for any thread.
 
-    Every call raises FilesUnavailable if the file does not exist or cannot be read, and StateCorrupt if its
-    content has another version than ``schema_version``.
+    Every call raises FilesUnavailable for a missing or unreadable file, and StateCorrupt if its content has
+    another version than ``schema_version``.
     """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:
@@ -53,7 +54,7 @@ class SqliteReader:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[SqliteSnapshot]:
-        """Open a snapshot of what is committed now; ``pause`` is called before each page that is read."""
+        """Open a snapshot of the committed state of now; calls ``pause`` before each page."""
         with self._changed:
             self._wait_at_gate()
         self._require_same_file()
@@ -66,7 +67,7 @@ class SqliteReader:
         self._pool.close()
 
     def _require_same_file(self) -> None:
-        """Forget the connections to a file that was replaced: they would read the old one indefinitely."""
+        """Forget the connections to a replaced file: they would read the old one indefinitely."""
         try:
             stat = os.stat(self.path)  # noqa: PTH116 - before every answer: a Path takes ten times as long
         except OSError as error:

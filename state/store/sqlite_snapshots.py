@@ -1,16 +1,16 @@
 """Snapshots of the state file: separate read connections, next to the one that writes.
 
 A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer,
-and never waits for it. Read connections are opened read-only and never checkpoint. Because several
-connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing processes away
+and never waits for it. The connections are read-only and never checkpoint. Because several connections
+exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing processes away
 (``state.store.sqlite_file``).
 
 The WAL file can only start again from its beginning while no snapshot is open, and with readers that never
-pause it would grow without end. So once it is long, new snapshots wait until the open ones have ended and the
-file has been shortened, for at most ``GATE_S`` (``state.store.sqlite_checkpoints``).
+pause it would grow without end. If it is long, new snapshots wait until the open ones have ended and the
+writer has shortened the file, for at most ``GATE_S`` (``state.store.sqlite_checkpoints``).
 
 Each connection remembers the small values that it has read. SQLite's ``data_version`` shows at the start of a
-snapshot whether the file has changed since; if so, they are forgotten. So while nothing changes, a reader
+snapshot whether the file has changed since; a change empties these caches. So while nothing changes, a reader
 that reads the same few values executes no statement for them.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Length of the WAL file from which on it is shortened at the next opportunity."""
+"""Length of the WAL file beyond which the next opportunity shortens it."""
 GATE_S: Final = 0.5
 """How long a new snapshot waits for that."""
 _IDLE_MAX: Final = 16
@@ -50,11 +50,11 @@ connection."""
 
 @dataclass(slots=True)
 class _ReadConnection:
-    """A connection with what it has read since the file last changed."""
+    """A connection with its reads since the last change of the file."""
 
     handle: sqlite3.Connection
     generation: int
-    """How often the pool had forgotten its connections when this one was opened."""
+    """Resets of the pool before this connection opened."""
     data_version: int = -1
     schema_version: int | None = None
     values: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class SnapshotPool:
 
     @contextmanager
     def open(self, pause: Pause) -> Iterator[SqliteSnapshot]:
-        """Open a snapshot of what is committed now; ``pause`` is called before each page that it reads."""
+        """Open a snapshot of the committed state of now; calls ``pause`` before each page."""
         connection = self._take()
         snapshot = SqliteSnapshot(connection, self._path, pause)
         try:
@@ -122,8 +122,8 @@ class SnapshotPool:
             return 0
 
     def forget_idle(self) -> None:
-        """Close the idle connections, and those in use once they are idle:
-        the file may have been replaced or repaired.
+        """Close the idle connections, and those in use once they are idle: the file may be another or a
+        repaired one.
         """
         with self._changed:
             idle, self._idle = self._idle, []
@@ -166,7 +166,7 @@ class SnapshotPool:
             connection.handle.close()
 
     def _leave(self, reusable: _ReadConnection | None = None) -> bool:
-        """End one use; return whether the connection was kept."""
+        """End one use; return whether the connection stays."""
         with self._changed:
             self._open -= 1
             if self._gate_closed:
@@ -210,8 +210,8 @@ class SqliteSnapshot:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys``, or None, in their order.
 
-        Neighbouring keys are read with one scan, at a fifth of the cost of as many single reads. Only what
-        the scan, which reads no more entries than there are keys, does not reach is read one by one.
+        One scan reads neighbouring keys, at a fifth of the cost of as many single reads. The scan reads no
+        more entries than there are keys; single reads fetch the rest.
         """
         ordered = sorted(keys)
         if not ordered:

@@ -1,10 +1,9 @@
 """The open transaction of the embedded store.
 
-Writes are kept in memory and executed together: one statement for many rows takes a third of the time of a
-statement for each, and a key that is written often in one transaction (a run that grows, a counter) is
-written to the file once. They are executed before anything scans the store, when there are many, and before
-the commit. A failure of the file therefore shows at one of these moments, and then nothing of the transaction
-is kept.
+Memory collects writes for joint execution: one statement for many rows takes a third of the time of a
+statement for each, and a key that changes often in one transaction (a run that grows, a counter) costs one
+write to the file. Execution happens before anything scans the store, when there are many writes, and before
+the commit. A failure of the file therefore shows at one of these moments, and discards the whole transaction.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 
 
 WAITING_KEYS_MAX: Final = 1_000
-"""Keys that are written together; a few milliseconds."""
+"""Keys in one statement; a few milliseconds."""
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Statements(Protocol):
-    """The statements of an open store that its transaction uses;
-    each sees the transaction's own writes that are executed.
+    """The statements of an open store for its transaction; each sees the transaction's own executed
+    writes.
     """
 
     def read(self, key: bytes) -> bytes | None:
@@ -58,10 +57,10 @@ class SqliteTransaction:
         self._statements = statements
         self._ended = False
         self._waiting: dict[bytes, bytes | None] = {}
-        """Writes that are not executed yet; None for a deleted key."""
+        """Writes before their execution; None for a deleted key."""
         self._waiting_bytes = 0
         self.value_bytes = 0
-        """Length of all values that were written."""
+        """Length of all written values."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as this transaction sees it, or None."""
@@ -84,7 +83,7 @@ class SqliteTransaction:
         self._change(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Delete ``key``; an absent key is ignored."""
+        """Delete ``key``; ignore an absent one."""
         self._change(key, None)
 
     def delete_range(self, start: bytes, end: bytes | None) -> None:

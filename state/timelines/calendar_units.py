@@ -1,14 +1,14 @@
 """Calendar units: moments as consecutive numbers, and these numbers as Lens' partition values.
 
 A timeline has to know which partition comes next, and calendars make that hard: months differ in length, and
-weeks do not nest in months. Every unit is therefore numbered consecutively, so that the next piece is always
-``+ 1``. Only this module knows what a month or a week is.
+weeks do not nest in months. Every unit therefore has consecutive numbers: the next piece is always ``+ 1``.
+Only this module knows months and weeks.
 
 Moments are whole seconds since 1970-01-01T00:00:00Z, in years 1 to 9999. All arithmetic is in UTC: in a time
 zone with daylight saving time, a day of 23 hours breaks every alignment rule (reference: lens-timelines.md
 §1.1).
 
-Text is read strictly: a text is a value only if writing it again gives the same text. Lens uses a lenient
+Reading is strict: a text is a value only if writing it again gives the same text. Lens uses a lenient
 SimpleDateFormat, which turns 2015-02-31 into 3 March and ``15aa`` into the year 15 (reference:
 lens-timelines.md §1.1). Reading is fast, because a value is two look-ups: its date, which neighbouring values
 share, and its time of day. ``read`` raises ValueError or KeyError for any other text; ``UpdatePeriod.parse``
@@ -95,7 +95,7 @@ class MonthPieces:
 
 @dataclass(frozen=True, slots=True)
 class CalendarUnit:
-    """How one unit cuts time into pieces, and how a piece's number is read from and written as text."""
+    """How one unit cuts time into pieces, reads a piece's number from text and writes it."""
 
     pieces: Pieces
     text_length: int
@@ -185,7 +185,7 @@ def _write_quarter(ordinal: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Weeks:
-    """Weeks written as ``yyyy-Www``, where ``yyyy`` is the year to which the week belongs.
+    """Weeks in the form ``yyyy-Www`` with ``yyyy`` as the year to which the week belongs.
 
     ``anchor_day`` is the day of January that is always in week 1. ``owner_day`` is the day of the week,
     counted from its start, whose year the week belongs to. Sunday weeks with one minimal day (Java's default

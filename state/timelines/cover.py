@@ -3,14 +3,15 @@
 A recursive cover checks every partition for existence; a year of minutes takes 534,738 checks. Here the range
 is one open stretch:
 
-1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its
-   aligned inside, run by run. What is open at the end is exactly what is missing.
-2. If periods do not nest (weeks beside months), longest-first may leave open what another tiling covers. In
-   that case, and if the caller requests the fewest partitions, the tiling comes from ``tile_with_fewest``.
-3. The storages that answer are chosen for the whole cover, so that the fewest do.
+1. Each update period, from the longest to the shortest, takes its existing partitions out of every open
+   stretch, run by run. The stretches open at the end are exactly the missing ones.
+2. If periods do not nest (weeks beside months), longest-first may leave a stretch open that another tiling
+   covers. In that case, and if the caller requests the fewest partitions, the tiling comes from
+   ``tile_with_fewest``.
+3. The choice of storages is one for the whole cover: the fewest possible answer.
 
-A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent
-missing partitions are tiled together (a week across two missing months is used).
+The answer never names a missing parent in addition to its children, one missing hour does not cost its day,
+and adjacent missing partitions form one tiling (it uses a week across two missing months).
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ class CoverRun:
 
 
 class Cover:
-    """The answer: runs in time order, and what is missing.
+    """The answer: runs in time order, and the missing stretches.
 
-    It is kept as moments. Runs and partitions are built on demand, because formatting half a million names
-    takes longer than finding them. All iterators can be requested repeatedly.
+    It holds moments. Iterators build runs and partitions, because formatting half a million names takes
+    longer than finding them. All iterators can start again.
     """
 
     __slots__ = ("_missing", "_segments", "_sources", "finest", "span")
@@ -81,14 +82,14 @@ class Cover:
     ) -> None:
         self.span = span
         self.finest = finest
-        """The finest period that could have been used; None if there was none at all."""
+        """The finest usable period; None if there was none at all."""
         self._segments = segments
         self._missing = missing
         self._sources = sources
 
     @property
     def complete(self) -> bool:
-        """Whether the whole span is covered; True for an empty span."""
+        """Whether the cover is complete; True for an empty span."""
         return not self._missing
 
     def runs(self) -> Iterator[CoverRun]:
@@ -108,8 +109,8 @@ class Cover:
         return (TimeRange(start_s, end_s) for start_s, end_s in self._missing)
 
     def missing_ranges(self) -> Iterator[PartitionRange]:
-        """Yield what is missing as partitions of the finest usable period,
-        or of a finer one if bounds do not align.
+        """Yield the missing stretches as partitions of the finest usable period, or of a finer one if bounds
+        do not align.
         """
         return (_to_partitions(start_s, end_s, self.finest) for start_s, end_s in self._missing)
 
@@ -132,8 +133,8 @@ class Cover:
         return sum(end_s - start_s for start_s, end_s in self._missing)
 
     def check(self) -> None:
-        """Assert that runs and missing stretches tile the span without overlap or omission,
-        and that every bound is aligned.
+        """Assert that runs and missing stretches tile the span without overlap or omission, and that every
+        bound aligns.
         """
         tiles = sorted([(start_s, end_s) for start_s, end_s, _ in self._segments] + list(self._missing))
         at_s = self.span.start_s
@@ -158,8 +159,8 @@ def cover(
     """Cover ``span`` from the storages, with the given periods or all they have.
 
     Longest periods come first; with ``min_count``, the fewest partitions win. If several storages hold the
-    same partitions, as few storages as possible are used. ``strict`` raises Uncoverable, with the missing
-    ranges, if anything is missing.
+    same partitions, the cover uses as few storages as possible. ``strict`` raises Uncoverable, with the
+    missing ranges, if anything is missing.
     """
     kinds = SegmentKinds()
     levels = build_levels(storages, periods, kinds)
@@ -176,7 +177,7 @@ def cover(
 def _tile(
     levels: Sequence[Level], span: TimeRange, *, min_count: bool
 ) -> tuple[list[Segment], list[Stretch]]:
-    # 1. Longest periods first, which is best where periods nest.
+    # 1. Longest periods first: the best order for nested periods.
     if are_nested(levels):
         return tile_longest_first(levels, span.start_s, span.end_s)
     if min_count:
@@ -184,7 +185,7 @@ def _tile(
     segments, rest = tile_longest_first(levels, span.start_s, span.end_s)
     if not rest:
         return segments, rest
-    # 2. Periods do not nest: another tiling may cover what longest-first leaves open.
+    # 2. Periods do not nest: another tiling may cover a stretch that longest-first leaves open.
     other, other_rest = tile_with_fewest(levels, span.start_s, span.end_s)
     return (other, other_rest) if _total_s(other_rest) < _total_s(rest) else (segments, rest)
 
@@ -215,9 +216,9 @@ def choose_storages(holders: Collection[int], storages: int) -> int:
     """Return the bit mask of the fewest storages that together hold every segment;
     ``holders`` are the segments' masks.
 
-    A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not
-    for each segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX``
-    storages, greedy beyond. Of several equally small choices, the one whose storages come first wins.
+    A query over one table is cheaper than a union over two, so the choice covers the whole answer and not
+    each segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX`` storages,
+    greedy beyond. Of several equally small choices, the one whose storages come first wins.
     """
     masks = set(holders)
     if all(masks) and storages <= EXACT_MAX:

@@ -1,8 +1,7 @@
-"""Values of a time column that are in none of its timelines:
-not times, strays, sentinels, or of a period that is not followed.
+"""Values of a time column outside its timelines: not times, strays, sentinels, or of a disregarded period.
 
-They matter where a condition selects a range of text: ``2024-01-02_backup`` lies between two days. Up to
-``IGNORED_MAX`` distinct values are kept for each column. Of a column with more, only that is known.
+They matter for a condition that selects a range of text: ``2024-01-02_backup`` lies between two days. Each
+column keeps up to ``IGNORED_MAX`` distinct values. Of a column with more, nothing else is known.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class IgnoredValues:
 
     @staticmethod
     def of(texts: Iterable[str]) -> IgnoredValues:
-        """Build from distinct values, of which no more are read than can be kept."""
+        """Build from distinct values; reads no more of them than it keeps."""
         values = IgnoredValues()
         for text in texts:
             values = values.with_value(text)
@@ -44,7 +43,7 @@ class IgnoredValues:
         return IgnoredValues(self.texts | {text})
 
     def without_value(self, text: str) -> IgnoredValues:
-        """Return the values without one; a column that had too many stays so until it is read again."""
+        """Return the values without one; a column that had too many stays so until its next listing."""
         return IgnoredValues(self.texts - {text}) if self.is_complete else self
 
     def may_contain(self, text: str) -> bool:

@@ -1,8 +1,8 @@
 """Update periods: how often a table gets partitions, under Lens' names.
 
-A partition value is an integer ordinal, consecutive within its period, so that the next partition is always
-``+ 1``. There are two orders. ``rank`` is Lens' enum order (CONTINUOUS last); ``weight_ms`` is the order of
-length (CONTINUOUS first). Covering uses the weight.
+A partition value is an integer ordinal, consecutive within its period: the next partition is always ``+ 1``.
+There are two orders. ``rank`` is Lens' enum order (CONTINUOUS last); ``weight_ms`` is the order of length
+(CONTINUOUS first). Covering uses the weight.
 
 Weeks start on Sunday, and the week that contains 1 January is week 1. A table with ISO weeks uses WEEKLY_ISO,
 which has the same name in properties. MONTHLY and QUARTERLY have the same text form, and so do SECONDLY and
@@ -51,7 +51,7 @@ class UpdatePeriod(Enum):
         self.floor: Callable[[int], int] = unit.pieces.floor
         """Return the ordinal of the partition that contains a moment (seconds since the epoch, UTC)."""
         self.start_s: Callable[[int], int] = unit.pieces.start_s
-        """Return the first moment of a partition; it ends where its successor starts."""
+        """Return the first moment of a partition; its end is the start of its successor."""
         self._unit = unit
 
     # Members are singletons, so identity is enough. Enum's own hash is the slowest part of a look-up by
@@ -86,8 +86,8 @@ class UpdatePeriod(Enum):
         return [self.start_s(ordinal) for ordinal in ordinals]
 
     def parse(self, text: str) -> int:
-        """Return the ordinal of a partition value;
-        raise BadPartitionValue unless it is written exactly in this period's form.
+        """Return the ordinal of a partition value; raise BadPartitionValue for any text but this period's
+        exact form.
         """
         try:
             return self._unit.read(text)

@@ -6,13 +6,13 @@ ordinal is a member if the number of edges at or below it is odd. Existence is t
 interval operation is one slice, and a run costs 16 bytes.
 
 A bitmap would cost time per member for loading and listing runs, needs a compiled library, and is better only
-if every second member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an
-array is cheaper than rebalancing.
+if every second member is missing. A tree would be slower below about 100,000 runs: moving a slice of an array
+is cheaper than rebalancing.
 
-An array creates an integer for every edge that a search looks at. So a set that is queried often is also kept
-as a map with one byte for each ordinal between its ends, until it changes. A look-up there takes less time,
-however many runs there are. Only the newest maps of the process are kept, so together they never take more
-than 64 MiB.
+An array creates an integer for every edge that a search looks at. A frequently queried set therefore has a
+map with one byte for each ordinal between its ends, until it changes. A look-up there takes less time,
+however many runs there are. Only the newest maps of the process stay: together they never take more than 64
+MiB.
 
 Promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
 """
@@ -37,9 +37,9 @@ FULL: Final = "\N{FULL BLOCK}"
 PARTLY: Final = "\N{MEDIUM SHADE}"
 NONE: Final = "\N{MIDDLE DOT}"
 _MAP_BYTES_MAX: Final = 1 << 20
-"""Ordinals between the ends of a set that is also kept as a map: two years of minutes."""
+"""Ordinals between the ends of a set with a map: two years of minutes."""
 _MAP_AFTER: Final = 1024
-"""Look-ups after which a map is made, so that making it pays."""
+"""Look-ups before a map pays."""
 _MAPS_MAX: Final = 64
 _mapped: Final[deque[ref[Runs]]] = deque()
 """The sets with a map, the newest last."""

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", str, int)
 STEP: Final = 20_000
-"""Values that are compared or sorted in one call."""
+"""Values in one call that compares or sorts."""
 
 
 def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) -> Sequence[T]:
-    """Return the items in order, repeated ones included;
-    the same sequence where it is in order. ``pause`` is called between steps.
+    """Return the items in order, including repeated ones; the same sequence if it is in order. Calls
+    ``pause`` between steps.
 
-    Numbers in an array are kept in arrays: a million objects would be freed in one call at the end.
+    Numbers in an array stay in arrays: a million objects would be freed in one call at the end.
     """
     if _is_sorted(items, pause):
         return items
@@ -41,8 +41,8 @@ def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) 
 
 
 def release_in_steps(items: list[Any], pause: Callable[[], None] = lambda: None) -> None:
-    """Remove all items of a list that is not needed any more,
-    with ``pause`` between steps: what only it refers to is freed.
+    """Remove all items of an obsolete list, with ``pause`` between steps, and free the objects that only it
+    refers to.
     """
     while items:
         del items[-STEP:]

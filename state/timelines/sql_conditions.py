@@ -2,11 +2,11 @@
 
 OR names each partition, IN lists them, and BETWEEN gives the bounds of each run. Values are strings, and the
 day ``2015-01-02`` sorts between the hours ``2015-01-01-20`` and ``2015-01-02-05``, and so does a value that
-is not a time, such as ``2015-01-02_backup``. BETWEEN is therefore refused for a column with several periods
-and where an ignored value lies between, and every run gets its own condition. Lens does neither and selects
+is not a time, such as ``2015-01-02_backup``. BETWEEN is therefore not possible for a column with several
+periods, or with an ignored value in between; every run gets its own condition. Lens does neither and selects
 too much (reference: lens-timelines.md §2.1).
 
-Texts are compared by code point, as Hive and Spark compare STRING by its UTF-8 bytes.
+Texts compare by code point, as Hive and Spark compare STRING by its UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def format_between(
 ) -> str:
     """Write ``(t.dt BETWEEN 'a' AND 'b')``, one per run and joined by OR.
 
-    ``held`` are the periods that the column has in its table, whether the cover uses them or not; ``ignored``
-    are its values that are in no timeline, or None if they are not known. Set an open bound for an engine
-    whose BETWEEN excludes its ends: the bound moves by one partition. A run of one partition becomes an
-    equality unless ``always_between`` is set or a bound is open. Raises BadInput if the runs or the column
-    have several periods, or if an ignored value lies, or may lie, between.
+    ``held`` are the periods that the column has in its table, used by the cover or not; ``ignored`` are its
+    values outside the timelines, or None if unknown. Set an open bound for an engine whose BETWEEN excludes
+    its ends: the bound moves by one partition. A run of one partition becomes an equality, except with
+    ``always_between`` or an open bound. Raises BadInput if the runs or the column have several periods, or if
+    an ignored value lies, or may lie, between.
     """
     periods = {run.period for run in runs}
     if len(periods) > 1 or len(periods.union(held)) > 1:

@@ -1,7 +1,7 @@
 """The three storage forms of a timeline, and the registry that finds a form by its name.
 
 StoreAll lists every partition. EndsAndHoles (Lens' default) lists the first, the latest and the holes between
-them. Ranges lists the runs. They differ only in what they write into table properties: the set behind all
+them. Ranges lists the runs. They differ only in the table properties that they write: the set behind all
 three is ``Runs``, so none of them has the defects of Lens' own implementations. A deployment may register its
 own form under its class name.
 
@@ -43,7 +43,7 @@ class StorageForm(Protocol):
         """The value of ``storage.class``."""
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Return all keys of the form, even for an empty timeline, because stale keys cannot be removed."""
+        """Return all keys of the form, even for an empty timeline, because stale keys stay in the table."""
 
     def length(self, period: UpdatePeriod, runs: Runs) -> int:
         """Return about how many characters ``write`` produces, without producing them."""
@@ -70,7 +70,7 @@ class StoreAll:
         return runs.count() * _item_length(period, runs)
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Read ``partitions``; as in Lens, spaces are an error and empty items are skipped."""
+        """Read ``partitions``; as in Lens, spaces are an error and empty items do not count."""
         text = read_list(properties, "partitions")
         return (
             None

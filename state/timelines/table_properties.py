@@ -1,8 +1,8 @@
 """Table properties of timelines, byte for byte as Lens writes them.
 
-One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list is split into
-chunks of at most 3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore
-properties are seldom removed, so an empty list is written as size 0, and stale higher chunks are ignored
+One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list becomes chunks of
+at most 3,999 characters, because old metastores keep property values in VARCHAR(4000). Properties rarely
+disappear from a metastore: the form of an empty list is size 0, and stale higher chunks do not count
 (reference: lens-timelines.md §1.3).
 """
 
@@ -37,7 +37,7 @@ _SIZE_DIGITS_MAX: Final = 20
 
 
 def build_key_prefix(period: UpdatePeriod, column: str) -> str:
-    """Return the common prefix of one timeline's keys; ``column`` is spelled as in ``time.partcols``."""
+    """Return the common prefix of one timeline's keys; ``column`` has the spelling of ``time.partcols``."""
     return f"{CACHE}{period.lens_name}.{column}."
 
 
@@ -62,7 +62,7 @@ def read_time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
 def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
     """Return the keys of one timeline without their prefix.
 
-    The exact spelling of the column wins. Another case is read only if the exact spelling has no key at all.
+    The exact spelling of the column wins. Reads another case only if the exact spelling has no key at all.
     """
     start = build_key_prefix(period, column)
     exact = {key[len(start) :]: value for key, value in properties.items() if key.startswith(start)}
@@ -76,7 +76,7 @@ def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH
     """Write ``key.size`` and ``key0`` … ``keyN``:
     items joined by commas, never split, chunks ending in a comma.
 
-    Lens closes a chunk before an item that would just fit. The same is done here, so that both write the same
+    Lens closes a chunk before an item that would just fit. This form does the same: both write the same
     bytes. An item longer than the limit gets its own chunk.
     """
     chunks: list[str] = []

@@ -1,8 +1,8 @@
 """Tiling: cover an open stretch of time with the partitions of several storages, one update period at a time.
 
-A level takes from every open stretch what the storages have of its period. Several storages may hold the same
-partition. A segment therefore carries its kind: its period, and a bit mask of the storages that hold it.
-Which storage answers is decided when the whole cover is known (``cover.choose_storages``).
+A level takes the storages' partitions of its period from every open stretch. Several storages may hold the
+same partition. A segment therefore carries its kind: its period, and a bit mask of the storages that hold it.
+``cover.choose_storages`` selects the storages when the whole cover is known.
 
 Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. No code
 here visits a single partition.
@@ -59,12 +59,12 @@ _Holder = tuple[int, Runs, int, int]
 
 @dataclass(slots=True)
 class SegmentKinds:
-    """Numbers for kinds, so that a segment is three integers."""
+    """Numbers for kinds: a segment is three integers."""
 
     numbers: dict[SegmentKind, int] = field(default_factory=dict)
 
     def number(self, period: UpdatePeriod, holders: int) -> int:
-        """Return the number of a kind, a new one if it was not seen before."""
+        """Return the number of a kind; draws one for a new kind."""
         return self.numbers.setdefault(SegmentKind(period, holders), len(self.numbers))
 
     def to_list(self) -> list[SegmentKind]:
@@ -81,8 +81,8 @@ class Level:
     kinds: SegmentKinds
 
     def take(self, low_s: int, high_s: int, segments: list[Segment], open_: list[Stretch]) -> None:
-        """Move what exists within [low_s,
-        high_s) to ``found`` and the rest to ``open_``, both in time order.
+        """Move the existing part of [low_s, high_s) to ``found`` and the rest to ``open_``, both in time
+        order.
         """
         first, end = self.period.ceil(low_s), self.period.floor(high_s)
         parts = [
@@ -156,8 +156,8 @@ def build_levels(
 def tile_longest_first(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what the levels cover of [start, end),
-    longest periods first, and what stays open; both in time order.
+    """Return the part of [start, end) that the levels cover, longest periods first, and the open rest; both
+    in time order.
     """
     segments: list[Segment] = []
     rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
@@ -208,8 +208,8 @@ def _collect(
 
 
 class _Path(NamedTuple):
-    """The best path to a point:
-    (missing seconds, partitions), the point before, and what is taken in between.
+    """The best path to a point: (missing seconds, partitions), the point before, and the segments in
+    between.
     """
 
     cost: tuple[int, int]
@@ -227,18 +227,17 @@ def are_nested(levels: Sequence[Level]) -> bool:
 def tile_with_fewest(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what covers [start, end) with the least missing time,
-    then the fewest partitions, and what stays open.
+    """Return the segments that cover [start, end) with the least missing time, then the fewest partitions,
+    and the open rest.
 
-    Days nest in weeks and in months, but weeks do not nest in months. Taking a month may cut a week whose
-    days do not exist, and two missing months are tiled better by the eight weeks across them than by seven
-    weeks and a dozen days. Longest-first is then neither complete nor minimal. Instead, this is a shortest
-    path:
+    Days nest in weeks and in months, but weeks do not nest in months. A month may cut a week whose days do
+    not exist, and eight weeks across two missing months are better than seven weeks and a dozen days.
+    Longest-first is then neither complete nor minimal. Instead, this is a shortest path:
 
     1. the points are the starts of weeks, months, quarters and years within the range;
     2. the steps are whole partitions that exist, and, from a point to the next one, whatever the periods up
        to a day cover (those nest, so longest-first is best for them);
-    3. the path is traced back from the end of the range.
+    3. trace the path back from the end of the range.
 
     Cost: about 65 points per year, each with one small cover; ten years take milliseconds.
     """
@@ -261,9 +260,7 @@ def tile_with_fewest(
 
 
 def _narrow(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
-    """Narrow [start, end) to where partitions exist,
-    so that a range of 9,999 years costs no more than they do.
-    """
+    """Narrow [start, end) to the existing partitions: a range of 9,999 years costs no more than they do."""
     ends = [
         (level.period.start_s(runs.first), level.period.start_s(runs.last + 1))
         for level in levels

@@ -1,7 +1,7 @@
 """Values for callers: one partition, a range of partitions, and a range of time.
 
-Timelines count in bare integers. Values that callers pass in or get back carry their period, so that a day is
-never added to a timeline of hours. Lens accepts that and breaks (reference: lens-timelines.md §1.2).
+Timelines count in bare integers. Callers exchange values with their period: nothing adds a day to a timeline
+of hours. Lens accepts that and breaks (reference: lens-timelines.md §1.2).
 """
 
 from __future__ import annotations

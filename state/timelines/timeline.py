@@ -1,17 +1,17 @@
 """One timeline: which partitions of one table, update period and time column exist, and its table properties.
 
 A timeline offers Lens' operations (add, drop, batches, latest, to and from properties) over ``Runs``. Its
-storage form only matters when it is written, so all three forms behave alike: adding an existing partition
-and dropping an absent one return False and change nothing.
+storage form matters only to the writer, so all three forms behave alike: adding an existing partition and
+dropping an absent one return False and change nothing.
 
-Two kinds of partition are refused: one of another period (PeriodMismatch), and a stray, which is further than
+It refuses two kinds of partition: one of another period (PeriodMismatch), and a stray, which is further than
 ``jump_max`` periods from all others (LimitExceeded). A stray 1970 or 9999 would make ``latest`` useless and
 write millions of holes into properties.
 
 ``build_form_properties`` changes the storage form of one timeline. Lens never got this (LENS-489): it needs a
 flag on the whole table, a restart, and reading every partition again. Here the runs in memory are all that
 the new form needs, so the change is a pure function from old properties to those to write in one
-``alter_table``. No other timeline of the table is touched.
+``alter_table``. No other timeline of the table changes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Timeline:
         self.runs = Runs() if runs is None else runs
         self.jump_max = choose_jump_max(period) if jump_max is None else jump_max
         self.refused = 0
-        """Number of partitions that were refused as strays."""
+        """Number of refused strays."""
 
     @staticmethod
     def from_properties(
@@ -114,7 +114,7 @@ class Timeline:
         return self._to_ordinal(partition) in self.runs
 
     def load(self, ordinals: Iterable[int]) -> int:
-        """Replace the content and return how many values were refused as strays.
+        """Replace the content and return the number of refused strays.
 
         If values are further apart than ``jump_max``, only the largest group stays (the later one of two
         equal groups). A listing does not show which values came first, and so which ones are strays.
@@ -122,7 +122,7 @@ class Timeline:
         return self.load_runs(Runs.of(ordinals))
 
     def load_runs(self, loaded: Runs) -> int:
-        """Replace the content as ``load`` does, by runs that were made from all values."""
+        """Replace the content as ``load`` does, by runs of all values."""
         self.runs = _select_largest_group(loaded, self.jump_max)
         strays = loaded.count() - self.runs.count()
         self.refused += strays
@@ -162,7 +162,7 @@ class Timeline:
         )
 
     def check(self) -> None:
-        """Assert the invariants of the runs, and that both ends can be formatted and parsed."""
+        """Assert the invariants of the runs, and that both ends have a text that parses."""
         self.runs.check()
         for end in (self.first(), self.latest()):
             assert end is None or self.period.parse(str(end)) == end.ordinal, end
@@ -226,7 +226,7 @@ def build_form_properties(
     A reader of any prefix of that order finds the same partitions or a contradiction, never an empty
     timeline:
 
-    1. the keys of the new form, with stale chunks of its own emptied;
+    1. the keys of the new form, stale chunks empty;
     2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that
        merges parameters cannot remove a key;
     3. ``storage.class``.
@@ -271,10 +271,10 @@ def build_table_properties(
 ) -> dict[str, str]:
     """Return the properties that store all timelines of a table as of an event, the flag last.
 
-    A timeline of ``columns`` and ``periods`` (none: all) that stands in ``properties`` and not in
-    ``timelines`` has lost its last partition, and is written as empty; otherwise its readers would still find
-    the dropped partitions. The event id serves compare-and-set, and identifies the ALTER_TABLE event that
-    this write causes.
+    A timeline of ``columns`` and ``periods`` (none: all) in ``properties`` but not in ``timelines`` has lost
+    its last partition. It becomes an empty one; otherwise its readers would still find the dropped
+    partitions. The event id serves compare-and-set, and identifies the ALTER_TABLE event that this write
+    causes.
     """
     written: dict[str, str] = {}
     present = list(timelines)

@@ -8,10 +8,10 @@ says that a base is one (``handlers.files.acid_markers``). Files directly in the
 was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced
 ones some time later. So several directories contain the same rows, and a reader must choose.
 
-A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed
-or aborted. The directories may have moved on since. If a visible one mixes rows of the snapshot with later
-ones, or if what it replaced may be gone, the snapshot can no longer be read, and ``beyond`` names the
-directory.
+A snapshot differs from a reader: it is a past state, in which every write id up to a mark is committed or
+aborted. The directories may have moved on since. If a visible one mixes rows of the snapshot with later ones,
+or if the directories that it replaced may be gone, the snapshot is no longer readable, and ``beyond`` names
+the directory.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class AcidDirectory:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether a compaction is known to have written the directory; minor ones before Hive 4 are not."""
+        """Whether a compaction certainly wrote the directory; minor ones before Hive 4 leave no sign."""
         return self.txn_id is not None or self.is_marked
 
     @property
     def is_merged(self) -> bool:
-        """Whether the directory may have rows of several writes:
-        of a compaction, or of a batch of transactions that were streamed.
+        """Whether the directory may have rows of several writes: of a compaction, or of a batch of streamed
+        transactions.
         """
         return self.is_compacted or self.first < self.last
 
@@ -80,7 +80,7 @@ class AcidDirectory:
     def parse(name: str) -> AcidDirectory | None:
         """Parse a name; None if it is not that of an ACID directory, such as ``HIVE_UNION_SUBDIR_1``.
 
-        Raises BadInput for a name that starts like one but is malformed.
+        Raises BadInput for a malformed name with such a beginning.
         """
         if not _ACID_LIKE.match(name):
             return None
@@ -107,8 +107,7 @@ class SelectedDirectories:
     originals: bool = True
     """Whether the files from before the table was transactional belong to it."""
     beyond: str | None = None
-    """A directory because of which the snapshot cannot be read any more; the other fields mean nothing
-    then."""
+    """A directory that makes the snapshot unreadable; the other fields mean nothing then."""
 
 
 def select_directories(
@@ -120,9 +119,9 @@ def select_directories(
 ) -> SelectedDirectories:
     """Select from all directories of a table or partition those that contain the rows of ``valid``.
 
-    The markers of ``directories`` must have been read, and ``valid`` has no open write ids. ``is_ended``
-    returns whether a transaction is committed, and ``is_committed`` whether a write id above the snapshot is.
-    Both refer to a moment after the directories were listed.
+    ``directories`` must come with their markers, and ``valid`` has no open write ids. ``is_ended`` returns
+    whether a transaction is committed, and ``is_committed`` whether a write id above the snapshot is. Both
+    refer to a moment after the listing of the directories.
     """
     visible = [each for each in directories if each.txn_id is None or is_ended(each.txn_id)]
     mark = valid.high_water_mark
@@ -137,12 +136,12 @@ def select_directories(
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
-    """Whether readers skip what is at ``path`` below the root,
-    because a directory inside another one belongs to a write they do not see.
+    """Whether readers skip ``path`` below the root, because it is in a directory inside another one that
+    belongs to a write they do not see.
 
-    An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the
-    former directory, where the next table of this name finds it. Hive applies the write ids of that table to
-    it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open write ids.
+    An insert fails if its table gets another name meanwhile, and leaves ``dt=a/delta_0000036_0000036_0000``
+    in the former directory, which the next table of this name finds. Hive applies the write ids of that table
+    to it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open write ids.
     """
     nested = path.split("/")[1:]  # a directory of the root itself is selected by select_directories
     directory = next(filter(None, map(_parse_nested, nested)), None)
@@ -170,8 +169,8 @@ def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int]
 
 
 def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
-    """Return the base with the highest write id, the latest of several;
-    an overwrite counts if it was committed.
+    """Return the base with the highest write id, the latest of several; an overwrite counts once
+    committed.
     """
     bases = [
         directory
@@ -221,6 +220,6 @@ def _belongs_to(delta: AcidDirectory, previous: AcidDirectory, selected: Sequenc
 
 
 def _has_visible(first: int, last: int, valid: ValidWriteIds) -> bool:
-    """Whether some write id of a range is committed."""
+    """Whether a range contains a committed write id."""
     aborted = bisect_right(valid.aborted, last) - bisect_left(valid.aborted, first)
     return aborted < last - first + 1

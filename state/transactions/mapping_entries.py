@@ -1,8 +1,8 @@
 """The entries of the write-id mapping:
 source transactions, tables, and which write id belongs to which transaction.
 
-The operations keep the entries consistent with each other and track what the store does not have yet. The
-rules (what an event means, and what contradicts what) are in ``write_id_mapping``.
+The operations keep the entries consistent with each other and track the difference from the store.
+``write_id_mapping`` has the rules (meaning of events, and contradictions).
 
 Invariant (``check``): every open write id of a table is the allocation of exactly one remembered transaction,
 and every allocation is an open write id of its table.
@@ -65,11 +65,11 @@ class MappingEntries:
         self.mark_changed(txn.txn_id)
 
     def mark_changed(self, txn_id: int) -> None:
-        """Note that a transaction's record must be written."""
+        """Note that a transaction's record has changed."""
         self.unsaved.txns.add(txn_id)
 
     def touch(self, txn: OpenTxn, touched: Touched) -> None:
-        """Add a touched partition; raise BadInput if its name cannot be stored."""
+        """Add a touched partition; raise BadInput for a name that does not fit the store."""
         if touched not in txn.touched:
             self.unsaved.add_marker(records.encode_touched_key(txn.txn_id, touched))
             txn.touched[touched] = None
@@ -80,10 +80,11 @@ class MappingEntries:
         del txn.touched[touched]
 
     def abort(self, table: str, write_id: int) -> None:
-        """End an open write id whose transaction was aborted.
+        """End an open write id of an aborted transaction.
 
-        A table whose only write id ever was aborted is forgotten. It is that of a failed CREATE TABLE AS
-        SELECT, which no DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
+        Forgets a table whose only write id ever belonged to the aborted transaction. It is that of a failed
+        CREATE TABLE AS SELECT, which no DROP_TABLE follows, or a new table, whose next write id starts the
+        record.
         """
         ids = self.tables[table]
         del ids.open[write_id]
@@ -105,8 +106,8 @@ class MappingEntries:
         self.unsaved.tables.add(valid.table)
 
     def forget_table(self, table: str, current: str = GONE) -> None:
-        """Remove a table that was dropped or is named ``current`` now;
-        its open transactions stay, without their allocations in it.
+        """Remove a dropped table, or one with ``current`` as its name now; its open transactions stay,
+        without their allocations in it.
         """
         ids = self.tables.pop(table, None)
         if ids is None:
@@ -122,12 +123,12 @@ class MappingEntries:
                 self.untouch(txn, touched)
 
     def flush(self, transaction: Transaction) -> None:
-        """Write what changed since the last flush."""
+        """Write the changes since the last flush."""
         self.unsaved.flush(transaction, self.txns, self.tables)
 
     @staticmethod
     def load(reader: Reader) -> MappingEntries:
-        """Read what ``flush`` wrote; raise StateCorrupt if it cannot be read or breaks the invariant."""
+        """Read the output of ``flush``; raise StateCorrupt if it is unreadable or breaks the invariant."""
         entries = MappingEntries()
         try:
             entries._read_tables(reader)
@@ -162,8 +163,8 @@ class MappingEntries:
             self._read_concurrent(*records.decode_concurrent(key, value))
 
     def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
-        """Take over what is still true of a record,
-        which an older version leaves as it is when it changes or ends its transaction.
+        """Take over the true part of a record, which an older version leaves unchanged when it changes or
+        ends its transaction.
         """
         self.unsaved.stored_concurrent.add(txn_id)
         txn = self.txns.get(txn_id)

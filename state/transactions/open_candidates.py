@@ -1,14 +1,14 @@
-"""What open transactions may have written, of a source that does not report write events, in bounded memory.
+"""Possible writes of open transactions, of a source that does not report write events, in bounded memory.
 
 Before Hive 4, an event names a table or partition, but neither a transaction nor a write id (reference:
 hive-3.1-source.md §1). An allocation says which transaction holds which write id of which table. Everything
-that is added or altered while a table has open write ids is therefore a candidate for each of them. Whether a
-write has files there is decided later, by the names of the directories.
+added or altered while a table has open write ids is therefore a candidate for each of them. The names of the
+directories decide later whether a write has files there.
 
-Too many entries are not an error. If there are more than ``entries_max``, those of the write with the most
-are forgotten, and the write counts as not ``is_complete``; beyond ``txns_max`` transactions, the oldest is
-forgotten. ``end`` returns None for a transaction of which an allocation may have been missed: one that was
-forgotten, or was opened before the first event that was observed.
+Too many entries are not an error. Beyond ``entries_max``, it forgets those of the write with the most, and
+the write is not ``is_complete``; beyond ``txns_max`` transactions, it forgets the oldest. ``end`` returns
+None for a transaction that may have allocated unseen: a forgotten one, or one opened before the first
+observed event.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ class Candidate:
 
     location: str
     created_s: int | None = None
-    """When the partition was created, as its object says; it stays the same over a rename."""
+    """Creation time of the partition in its object; it stays the same over a rename."""
     is_added: bool = False
-    """Whether it was added while the write was open. INSERT events do not name all its files then."""
+    """Whether its creation falls into the open write. INSERT events do not name all its files then."""
     is_altered: bool = False
-    """Whether it was altered or inserted into. SQL statements alter all partitions that they write; a stream
-    only adds those that do not exist."""
+    """Whether an event alters it or inserts into it. SQL statements alter all partitions that they write; a
+    stream only adds those that do not exist."""
     is_scanned: bool = False
-    """Whether no event names it; it was found by the time of its directory."""
+    """Whether no event names it, only the time of its directory."""
     entries: dict[str, str] = field(default_factory=dict)
     """The entries of files that INSERT events named, by the location of the file."""
 
 
 @dataclass(slots=True)
 class CandidateWrite:
-    """One write id of a table (``db.tbl``) and what may have files of it, by partition ("" for the table)."""
+    """One write id of a table (``db.tbl``) and the possible places of its files, by partition ("" for the
+    table).
+    """
 
     table: str
     write_id: int
@@ -58,7 +60,7 @@ class CandidateWrite:
     """The encoded table of the last event about it."""
     partitions: dict[str, Candidate] = field(default_factory=dict)
     is_complete: bool = True
-    """False if partitions or entries were forgotten."""
+    """False after forgetting partitions or entries."""
     count: int = 0
 
     def forget(self) -> None:
@@ -67,20 +69,20 @@ class CandidateWrite:
 
 
 class OpenCandidates:
-    """Candidates by open transaction; events must be given in order. Not thread-safe."""
+    """Candidates by open transaction; feed events in order. Not thread-safe."""
 
     def __init__(
         self, *, knows_all: bool = False, entries_max: int = ENTRIES_MAX, txns_max: int = TXNS_MAX
     ) -> None:
-        """``knows_all`` says that no transaction has allocated write ids before the first event that is
-        observed, and may still use them.
+        """``knows_all`` says that no transaction has allocated write ids before the first observed event, and
+        may still use them.
         """
         self._entries_max, self._txns_max = entries_max, txns_max
         self._txns: dict[int, dict[tuple[str, int], CandidateWrite]] = {}
         self._of_table: defaultdict[str, dict[int, CandidateWrite]] = defaultdict(dict)
         self._count = 0
         self._known_from: int | None = 0 if knows_all else None
-        """Transactions from this one on were opened after the first event; None if it is not known yet."""
+        """Transactions from this one on began after the first event; None if unknown."""
 
     def __len__(self) -> int:
         """Return the number of recorded partitions and files."""
@@ -100,21 +102,21 @@ class OpenCandidates:
 
     @property
     def knows_all(self) -> bool:
-        """Whether no open transaction has allocations that may have been missed."""
+        """Whether the allocations of all open transactions are known."""
         return self._known_from == 0
 
     @property
     def waits_for_opening(self) -> bool:
-        """Whether no transaction is known yet that was opened after the first event."""
+        """Whether all known transactions may have begun before the first event."""
         return self._known_from is None
 
     def open(self, txn_id: int) -> None:
-        """Record that a transaction was opened; later ones have higher ids."""
+        """Record the beginning of a transaction; later ones have higher ids."""
         if self._known_from is None:
             self._known_from = txn_id
 
     def learn_open(self, oldest: int | None) -> None:
-        """Record the oldest open transaction, None if there is none: earlier ones need not be known."""
+        """Record the oldest open transaction, None if there is none: earlier ones do not matter."""
         if self._known_from is not None and (oldest is None or oldest >= self._known_from):
             self._known_from = 0
 
@@ -151,8 +153,8 @@ class OpenCandidates:
             candidate.is_altered = candidate.is_altered or not is_added
 
     def name_files(self, table: str, write_id: int, partition: str, entries: Mapping[str, str]) -> None:
-        """Record the entries of files that an INSERT event names in a partition that was touched;
-        ignored if no open transaction owns the write id.
+        """Record the entries of files that an INSERT event names in a touched partition; ignored if no open
+        transaction owns the write id.
         """
         write = self._of_table.get(table, {}).get(write_id)
         candidate = None if write is None else write.partitions.get(partition)
@@ -163,7 +165,7 @@ class OpenCandidates:
         self._add(write, len(candidate.entries) - known)
 
     def miss(self, table: str | None = None) -> None:
-        """Record that an event about ``table`` could not be read, or about any table."""
+        """Record that an event about ``table``, or about any table, was unreadable."""
         for name in [table] if table is not None else list(self._of_table):
             for write in self._of_table.get(name, {}).values():
                 self._count -= write.count

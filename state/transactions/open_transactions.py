@@ -1,6 +1,6 @@
 """Values of the write-id mapping: one open source transaction, and the write ids of one source table.
 
-Callers see frozen values. ``OpenTxn`` and ``TableWriteIds`` are the mapping's own mutable entries, so that a
+Callers see frozen values. ``OpenTxn`` and ``TableWriteIds`` are the mapping's own mutable entries: a
 transaction that touches a hundred thousand partitions costs one small entry for each partition, not a copy of
 all of them.
 """
@@ -14,11 +14,11 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 GONE: Final = ""
-"""The current name of a table that was dropped."""
+"""The current name of a dropped table."""
 
 CONCURRENT_MAX: Final = 200
-"""Write ids that are remembered as concurrent with one of the same table: the newest ones, because streaming
-clients open thousands at once."""
+"""Concurrent write ids of the same table in memory: the newest ones, because streaming clients open thousands
+at once."""
 
 
 class Allocation(NamedTuple):
@@ -30,7 +30,7 @@ class Allocation(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A partition that was added or altered under ``write_id``."""
+    """A partition added or altered under ``write_id``."""
 
     table: str
     write_id: int
@@ -66,12 +66,11 @@ class OpenTxn:
     target_txn: int | None = None
     touched: dict[Touched, None] = field(default_factory=dict)
     moved: dict[tuple[str, int], str] = field(default_factory=dict)
-    """The current name of each table that was renamed since a write id of it was allocated, by earlier name
-    and write id; ``GONE`` if it was dropped. The source names its write events as at the time of the
-    write."""
+    """The current name of each table renamed since it allocated a write id, by earlier name and write id;
+    ``GONE`` for a dropped one. The source names its write events as at the time of the write."""
     concurrent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By table: the lower write ids, at most ``CONCURRENT_MAX``, that were open when its own was allocated;
-    no entry if none was."""
+    """By table: the lower write ids, at most ``CONCURRENT_MAX``, open at the allocation of its own; no entry
+    without any."""
 
     def move(self, table: str, write_id: int, current: str) -> None:
         """Record that the table of an allocation has another name now, or none (``GONE``)."""
@@ -111,8 +110,8 @@ class TableWriteIds:
     therefore all that replay needs. Every other id is committed, aborted, or replaced by a reallocation.
     ``open`` maps a write id to its source transaction.
 
-    Aborted ids are not remembered, because there may be thousands for each table and nothing depends on them:
-    none of their files is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
+    It forgets aborted ids, because there may be thousands for each table and nothing depends on them: none of
+    their files is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
     """
 
     high_water_mark: int = 0

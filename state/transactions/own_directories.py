@@ -1,11 +1,11 @@
-"""Which directories have the files of one write, and whether all its files are known: rules for a source that
+"""The directories with the files of one write, and whether all its files are known: rules for a source that
 does not report write events.
 
-Such a source is listed soon after the commit, perhaps later. A compaction may have replaced the directories
-of the write by then, and the cleaner removes them one after the other. So files that were found prove nothing
-if another directory *covers* the write, that is, may have its rows together with those of others. Before
-Hive 4, only a file inside distinguishes the base of a compaction from that of an overwrite of the same name
-(``AcidDirectory.is_marked``); a higher base covers the write in both cases.
+The listing of such a source follows soon after the commit, perhaps later. A compaction may have replaced the
+directories of the write by then, and the cleaner removes them one after the other. The found files therefore
+prove nothing if another directory *covers* the write, that is, may have its rows together with those of
+others. Before Hive 4, only a file inside distinguishes the base of a compaction from that of an overwrite of
+the same name (``AcidDirectory.is_marked``); a higher base covers the write in both cases.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class OwnDirectories:
 
     names: tuple[str, ...] = ()
     covered_by: str | None = None
-    """A directory that may have the rows of the write, so that its own may be gone."""
+    """A directory that may have the rows of the write; its own may then be gone."""
 
 
 def select_own(directories: Iterable[AcidDirectory], write_id: int) -> OwnDirectories:
     """Return the directories that the write made.
 
-    The marker must have been read of a base that has the write id itself; others do not need it.
+    Of a base with the write id itself, read the marker first; others do not need it.
     """
     own: list[str] = []
     covered_by: str | None = None
@@ -51,7 +51,7 @@ def _covers(directory: AcidDirectory, write_id: int) -> bool:
 
 
 def is_complete(*, is_covered: bool, is_named: bool, is_added: bool, is_full_acid: bool) -> bool:
-    """Return whether the files that are known of a write in one partition are all.
+    """Return whether the known files of a write in one partition are all.
 
     They are if nothing covers it, because a listing shows them then. Otherwise only INSERT events can tell:
     they name (``is_named``) all files of a full-ACID table, but none of a partition that the transaction has

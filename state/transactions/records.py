@@ -1,4 +1,4 @@
-"""The write-id mapping in a store: keys, values, and the changes that are not written yet.
+"""The write-id mapping in a store: keys, values, and unsaved changes.
 
 ============================================ ================================================================
 key                                          value
@@ -15,12 +15,12 @@ partition
 ============================================ ================================================================
 
 Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name
-contains. Touched partitions come and go one by one, so each has its own key: a flush writes what changed,
-however large the transaction is. Open ids are not stored twice: they are the allocations of the transactions.
+contains. Touched partitions come and go one by one. Each has its own key: a flush writes the changes, however
+large the transaction is. Open ids have no records of their own kind: they are the allocations of the
+transactions.
 
-The last field of a transaction has the tables that were renamed or dropped after the allocation. It was once
-a count of write events, and older versions ignore it, so that every version of Tideline reads the records of
-every other.
+The last field of a transaction has the tables renamed or dropped after the allocation. It was once a count of
+write events, and older versions ignore it; every version of Tideline reads the records of every other.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ ABORTED_STEP: Final = 10_000
 """Aborted ids of an older version that one flush removes."""
 
 NAME_BYTES_MAX: Final = 4000
-"""Limit of ``db.tbl`` and of a partition name in UTF-8, so that both fit into a key. Hive's limits are 257
-and 767 characters."""
+"""Limit of ``db.tbl`` and of a partition name in UTF-8; both fit into a key. Hive's limits are 257 and 767
+characters."""
 
 _FORMAT: Final = b"\x01"
 
@@ -146,7 +146,7 @@ def scan_aborted(reader: Reader, most: int) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class UnsavedChanges:
-    """The difference between the mapping and the store, so that a flush writes what changed and nothing else.
+    """The difference between the mapping and the store: a flush writes these changes and nothing else.
 
     ``txns`` and ``tables`` changed since the last flush; ``stored_txns``, ``stored_concurrent`` and
     ``stored_tables`` have a record in the store. ``markers`` are the keys with an empty value (touched
@@ -164,14 +164,14 @@ class UnsavedChanges:
     has_aborted: bool = False
 
     def add_marker(self, key: bytes) -> None:
-        """Note a new marker; if its removal is not saved yet, the two cancel out."""
+        """Note a new marker; it cancels an unsaved removal."""
         if key in self.markers:
             assert self.markers.pop(key) is False, key
         else:
             self.markers[key] = True
 
     def remove_marker(self, key: bytes) -> None:
-        """Note the removal of a marker; if it was never saved, the two cancel out."""
+        """Note the removal of a marker; it cancels an unsaved marker."""
         if key in self.markers:
             assert self.markers.pop(key) is True, key
         else:
@@ -200,7 +200,7 @@ class UnsavedChanges:
         self.markers.clear()
 
     def check(self, txns: Mapping[int, OpenTxn], tables: Mapping[str, TableWriteIds]) -> None:
-        """Assert that everything not stored, and everything stored but gone, is noted as changed."""
+        """Assert that the changes include everything unstored, and everything stored but gone."""
         assert txns.keys() ^ self.stored_txns <= self.txns, (txns.keys(), self.stored_txns, self.txns)
         assert tables.keys() ^ self.stored_tables <= self.tables, (tables.keys(), self.stored_tables)
 

@@ -1,11 +1,11 @@
-"""Whether replay of a table can continue at the event at which it stopped,
-or whether the table must be loaded again.
+"""Whether replay of a table can continue at the event at which it stopped, or whether the table needs another
+load.
 
-A quarantined table keeps the state from before the event that failed, but its transactions do not wait: one
-that held a write id of the table is committed on the target for the other tables, and its write id then shows
-no rows of this one. Files that are added later would appear one by one. So replay continues only if every
-write id that was open when it stopped is still open, and if the target's table has the same name and the same
-write ids as then. Later transactions do not matter: the target never allocated their write ids in this table.
+A quarantined table keeps the state from before the failed event, but its transactions do not wait: one that
+held a write id of the table commits on the target for the other tables, and its write id then shows no rows
+of this one. Files added later would appear one by one. So replay continues only if every write id that was
+open when it stopped is still open, and if the target's table has the same name and the same write ids as
+then. Later transactions do not matter: the target never allocated their write ids in this table.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Held = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StoppedTable:
-    """What was known about a table when replay stopped following it."""
+    """Facts about a table at the moment when replay stopped following it."""
 
     table: str
     """Its name then."""
     high_water_mark: int
-    """Its highest write id that was allocated on the target."""
+    """Its highest write id on the target."""
     held: Held
 
 
@@ -47,7 +47,7 @@ class TargetWriteIds:
 
 
 def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_id: int) -> StoppedTable:
-    """Return what is known now about ``table``, which the mapping knows as ``name`` (``db.tbl``).
+    """Return the present facts about ``table``, which has the name ``name`` (``db.tbl``) in the mapping.
 
     ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events
     alone.
@@ -60,10 +60,10 @@ def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_i
 def find_obstacle(
     stopped: StoppedTable | None, *, table: str, held: Held, target: TargetWriteIds | None
 ) -> str | None:
-    """Return why replay of a table cannot continue where it stopped; None if it can.
+    """Return the reason why replay of a table cannot continue at its stop; None if it can.
 
-    ``stopped`` is None if it was not recorded. ``table`` is the current name, ``held`` what the mapping knows
-    now, and ``target`` is None if the target does not have the table, or has it without all its rows.
+    ``stopped`` is None without a record. ``table`` is the current name, ``held`` the present facts of the
+    mapping, and ``target`` is None if the target lacks the table, or some of its rows.
     """
     if stopped is None:
         return "its write ids were not recorded when it was quarantined"
@@ -76,7 +76,7 @@ def find_obstacle(
 
 
 def _find_change(stopped: StoppedTable, target: TargetWriteIds | None) -> str | None:
-    """Return what is no longer as replay left it on the target; None if nothing changed."""
+    """Return the difference from the state that replay left on the target; None if nothing changed."""
     if target is None:
         return "the target does not have the table, or not all its rows"
     if target.high_water_mark != stopped.high_water_mark:

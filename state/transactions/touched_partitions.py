@@ -1,13 +1,13 @@
 """The partitions that open transactions of a source have added or altered, in bounded memory.
 
 Hive omits write events of some partitions (reference: hive-replication.md §0c.2). A reader of the log can
-find these partitions: their objects contain the write id of the transaction. A write id belongs to a
-transaction by its allocation, so both are recorded here, until the transaction ends.
+find these partitions: their objects contain the write id of the transaction. The allocation assigns a write
+id to a transaction, so both stay in memory here until the transaction ends.
 
-Too many entries are not an error. If there are more than ``partitions_max``, those of the transaction with
-the most are forgotten; if there are more than ``txns_max`` transactions, the oldest is. ``end`` then returns
-that the record is incomplete. A forgotten transaction may allocate again, so every transaction that is first
-seen with an id up to that of a forgotten one counts as incomplete.
+Too many entries are not an error. Beyond ``partitions_max``, those of the transaction with the most are
+forgotten; beyond ``txns_max`` transactions, the oldest. ``end`` then returns that the record is incomplete. A
+forgotten transaction may allocate again, so every transaction first seen with an id up to that of a forgotten
+one counts as incomplete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Written = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class TouchedByTxn:
-    """What a transaction touched: for each table and write id the locations of the partitions by name."""
+    """The changes of a transaction: for each table and write id the locations of the partitions by name."""
 
     complete: bool
     partitions: Mapping[Written, Mapping[str, str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _OpenTxn:
 
 
 class TouchedPartitions:
-    """Partitions by open transaction; events must be given in order. Not thread-safe."""
+    """Partitions by open transaction; feed events in order. Not thread-safe."""
 
     def __init__(self, *, partitions_max: int = PARTITIONS_MAX, txns_max: int = TXNS_MAX) -> None:
         self._partitions_max, self._txns_max = partitions_max, txns_max
@@ -56,7 +56,7 @@ class TouchedPartitions:
         self._tables: Counter[str] = Counter()
         self._count = 0
         self._forgotten_up_to = -1
-        """The highest id of a transaction that was forgotten before its end."""
+        """The highest id of a transaction forgotten before its end."""
 
     def __len__(self) -> int:
         """Return the number of recorded partitions."""
@@ -90,8 +90,8 @@ class TouchedPartitions:
         return self._tables[table] > 0
 
     def touch(self, table: str, write_id: int, name: str, location: str) -> None:
-        """Record a partition that was added or altered under ``write_id``;
-        ignored if no open transaction owns the write id.
+        """Record a partition added or altered under ``write_id``; ignored if no open transaction owns the
+        write id.
         """
         txn_id = self._owners.get((table, write_id))
         if txn_id is None:
@@ -108,7 +108,7 @@ class TouchedPartitions:
             self._forget_largest()
 
     def end(self, txn_id: int) -> TouchedByTxn:
-        """Forget a transaction that has ended; return what it touched."""
+        """Forget an ended transaction; return its changes."""
         txn = self._txns.pop(txn_id, None)
         if txn is None:
             return TouchedByTxn(complete=False)

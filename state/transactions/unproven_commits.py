@@ -1,9 +1,9 @@
-"""Commits that were sent to the target and are not proven yet.
+"""Commits sent to the target and not proven yet.
 
 The target answers a commit under a wrong policy text, or of an unknown transaction, with success. So every
 commit is proven by reading write-id lists. One read proves many commits, and therefore they wait here. They
-are stored with the position, so that a commit is proven even if the process is killed before, or the position
-has passed it.
+are in the store with the position: the proof follows even if the process dies first, or the position has
+passed the commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PREFIX: Final = b"unproven/"
 
 @dataclass(frozen=True, slots=True)
 class UnprovenCommit:
-    """A commit and what must be visible after it."""
+    """A commit and its expected visible result."""
 
     txn_id: int
     target_txn: int | None
@@ -46,7 +46,7 @@ class UnprovenCommit:
 
 
 class UnprovenCommits:
-    """The commits of one policy that wait for their proof, in the order in which they were sent."""
+    """The commits of one policy without proof, in the order in which they went out."""
 
     def __init__(self) -> None:
         self._commits: dict[int, UnprovenCommit] = {}
@@ -54,7 +54,7 @@ class UnprovenCommits:
         """Those that the store has."""
 
     def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what is stored; raise StateCorrupt if that cannot be read."""
+        """Replace the memory by the store's content; raise StateCorrupt if it is unreadable."""
         self._commits.clear()
         for key, value in reader.scan(_PREFIX, prefix_end(_PREFIX)):
             try:
@@ -75,7 +75,7 @@ class UnprovenCommits:
         self._stored = dict(self._commits)
 
     def add(self, commit: UnprovenCommit) -> None:
-        """Add a commit that was sent; one without write ids needs no proof."""
+        """Add a commit that went out; one without write ids needs no proof."""
         if commit.write_ids:
             self._commits[commit.txn_id] = commit
 

@@ -32,7 +32,7 @@ IDS_MAX: Final = 10_000_000
 
 
 class WriteIdState(Enum):
-    """What a list says about one write id."""
+    """State of one write id in a list."""
 
     VISIBLE = "visible"
     """Committed, or forgotten by compaction: rows under it count."""
@@ -41,7 +41,7 @@ class WriteIdState(Enum):
     UNALLOCATED = "unallocated"
     """Above the high-water mark."""
     HIDDEN = "hidden"
-    """Above the high-water mark of a list that may be cut: invisible, for an unknown reason."""
+    """Above the high-water mark of a possibly cut list: invisible, for an unknown reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ class ValidWriteIds:
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether ids above the high-water mark may have been allocated already.
+        """Whether ids above the high-water mark may already have allocations.
 
-        If a table has only invalid writes that are not compacted, Hive 4 returns the lowest invalid id as the
+        If a table has only invalid writes without compaction, Hive 4 returns the lowest invalid id as the
         high-water mark and as the only invalid id (TxnHandler.getValidWriteIdsForTable). Ids above stay
         invisible, so readers are right, but the mark is not the last id. Read the highest allocated id
         separately if it matters.
@@ -157,7 +157,7 @@ def compare_write_ids(
     """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending;
     empty if equal.
 
-    Names are not compared. An id is equal if both sides have the same state for it, and also in these cases:
+    Ignores names. An id is equal if both sides have the same state for it, and also in these cases:
 
     * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and
       visible, unallocated or hidden at the target. The target's cleaner forgets replayed aborts within
@@ -166,8 +166,7 @@ def compare_write_ids(
     * Visible at the source, aborted or hidden at the target, and in ``known_aborted``. Here the source's
       compaction has forgotten the abort. Without that knowledge it is a difference, because the source may
       have committed the id, and then the target hides rows.
-    * Hidden on one side and not visible on the other: no reader sees rows, and a list that was cut does not
-      say why.
+    * Hidden on one side and not visible on the other: no reader sees rows, and a cut list does not say why.
 
     An id that is open on one side and visible, aborted or unallocated on the other is always a difference:
     the two lists belong to different events, or a replayed transaction hangs.

@@ -1,18 +1,18 @@
-"""The write-id mapping:
-what replication remembers of a source transaction between ALLOC_WRITE_ID and commit or abort.
+"""The write-id mapping: replication's memory of a source transaction between ALLOC_WRITE_ID and commit or
+abort.
 
-It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event).
-It answers which write ids a transaction holds, which target transaction stands for it, which partitions it
-touched, and what the valid write-id list of a table is at this point of the log.
+It gets events in order, for tables in scope (``db.tbl`` with the source's name at that event). It answers
+which write ids a transaction holds, its target transaction, the partitions that it touched, and the valid
+write-id list of a table at this point of the log.
 
-The mapping is kept in memory. ``flush`` writes only differences, into the caller's store transaction, so that
-they commit together with the position. After a failed store transaction the mapping in memory is invalid and
-must be loaded again.
+The mapping is in memory. ``flush`` writes only differences, into the caller's store transaction, and they
+commit together with the position. After a failed store transaction the mapping in memory is invalid: load it
+again.
 
-Opening a transaction is not remembered: most transactions only read, and nothing depends on it (the target
-transaction is opened at the first allocation in scope). Every operation first refuses, then changes, so an
-error leaves the mapping as it was. Events at or below the recorded position must not be passed in, except
-those of transactions that are still open.
+The mapping ignores the opening of a transaction: most transactions only read, and nothing depends on it (the
+first allocation in scope opens the target transaction). Every operation first refuses, then changes, so an
+error leaves the mapping as it was. Do not pass in events at or below the recorded position, except those of
+transactions that are still open.
 """
 
 from __future__ import annotations
@@ -37,13 +37,11 @@ class WriteIdMapping:
         self._entries = MappingEntries()
 
     def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what ``flush`` wrote;
-        raise StateCorrupt if that contradicts itself.
-        """
+        """Replace the memory by the output of ``flush``; raise StateCorrupt if that contradicts itself."""
         self._entries = MappingEntries.load(reader)
 
     def flush(self, transaction: Transaction) -> None:
-        """Write what changed since the last flush into the caller's store transaction."""
+        """Write the changes since the last flush into the caller's store transaction."""
         self._entries.flush(transaction)
 
     def check(self) -> None:
@@ -59,10 +57,10 @@ class WriteIdMapping:
         return txn_id in self._entries.txns
 
     def get(self, txn_id: int) -> SourceTxn | None:
-        """Return what is remembered of a transaction; None if nothing of it is in scope.
+        """Return a transaction's entry; None if nothing of it is in scope.
 
-        This copies the list of touched partitions, so it is meant for the end of a transaction and not for
-        each of its events.
+        This copies the list of touched partitions: call it at the end of a transaction and not for each of
+        its events.
         """
         txn = self._entries.txns.get(txn_id)
         return None if txn is None else txn.to_value()
@@ -78,7 +76,7 @@ class WriteIdMapping:
         return None if allocation is None else allocation.write_id
 
     def find_target_txn(self, txn_id: int) -> int | None:
-        """Return the target transaction that stands for a source transaction; None if none was linked."""
+        """Return the target transaction that stands for a source transaction; None without a link."""
         txn = self._entries.txns.get(txn_id)
         return None if txn is None else txn.target_txn
 
@@ -87,11 +85,11 @@ class WriteIdMapping:
         return tuple(self._entries.txns)
 
     def tables(self) -> tuple[str, ...]:
-        """Return the tables whose write ids are known, sorted."""
+        """Return the tables with known write ids, sorted."""
         return tuple(sorted(self._entries.tables))
 
     def valid_write_ids(self, table: str) -> ValidWriteIds | None:
-        """Return the list of a table at this point of the source's log; None if no write id of it is known.
+        """Return the list of a table at this point of the source's log; None without a known write id.
 
         Aborted ids count as committed.
         """
@@ -104,7 +102,7 @@ class WriteIdMapping:
         return tuple(ids.to_valid_write_ids(table) for table, ids in tables)
 
     def high_water_mark(self, table: str) -> int:
-        """Return the highest write id of a table that is known; 0 if none is."""
+        """Return the highest known write id of a table; 0 if there is none."""
         ids = self._entries.tables.get(table)
         return 0 if ids is None else ids.high_water_mark
 
@@ -114,8 +112,8 @@ class WriteIdMapping:
         return frozenset() if ids is None else frozenset(ids.open.items())
 
     def find_concurrent(self, table: str, write_id: int) -> tuple[int, ...]:
-        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated,
-        at most ``CONCURRENT_MAX``.
+        """Return the lower write ids of a table, at most ``CONCURRENT_MAX``, that were open at the allocation
+        of the open ``write_id``.
 
         Its transaction does not see their rows. Empty for an id that is not open, and for one that an older
         version recorded.
@@ -125,17 +123,16 @@ class WriteIdMapping:
         return () if txn_id is None else self._entries.txns[txn_id].concurrent.get(table, ())
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
-        """Record that a transaction allocated a write id;
-        return it, or None if that was known before (a repeated event).
+        """Record the write id that a transaction allocated; return it, or None for a repeated event.
 
-        A second, higher id for the same transaction and table replaces the first: the source allocated it
-        again because the query was compiled again (``reallocate=true``), and the first id counts as committed
-        without files.
+        A second, higher id for the same transaction and table replaces the first: the source compiled the
+        query again and allocated again (``reallocate=true``), and the first id counts as committed without
+        files.
 
-        Raises StateCorrupt if the id contradicts what is known: it belongs to another open transaction, is
-        lower than one before, or skips ids while others of the table are open. The target would take such a
-        jump for stale rows and forget the open ids (TxnHandler.allocateTableWriteIds). A jump in a table
-        without open ids is legal: the table was loaded.
+        Raises StateCorrupt for a contradiction: the id belongs to another open transaction, is lower than one
+        before, or skips ids while others of the table are open. The target would take such a jump for stale
+        rows and forget the open ids (TxnHandler.allocateTableWriteIds). A jump in a table without open ids is
+        legal: a load precedes it.
         """
         allocation = Allocation(table, write_id, event_id)
         if self._is_known(txn_id, allocation):
@@ -156,8 +153,8 @@ class WriteIdMapping:
     def link_target_txn(self, txn_id: int, target_txn: int) -> None:
         """Record which target transaction stands for a source transaction that holds write ids.
 
-        Raises TargetDiverged if another one was recorded before. Raises StateCorrupt if nothing of ``txn_id``
-        is in scope: its end would not be recognised, and the target transaction would stay open.
+        Raises TargetDiverged for a link to another one. Raises StateCorrupt if nothing of ``txn_id`` is in
+        scope: the mapping would miss its end, and the target transaction would stay open.
         """
         txn = self._entries.txns.get(txn_id)
         if txn is None:
@@ -178,8 +175,8 @@ class WriteIdMapping:
         """Record that ADD_PARTITION or ALTER_PARTITION(S) named
         a partition under ``write_id`` (in the partition object).
 
-        Returns whether an open transaction holds that id; later statistics events name ids that were
-        committed long ago. Raises BadInput if a name cannot be stored.
+        Returns whether an open transaction holds that id; later statistics events name ids of old commits.
+        Raises BadInput for a name that does not fit the store.
         """
         ids = self._entries.tables.get(table)
         txn_id = None if ids is None else ids.open.get(write_id)
@@ -210,7 +207,7 @@ class WriteIdMapping:
         """Return the current name of the table for which a
         transaction allocated ``write_id`` under the name ``table``.
 
-        ``GONE`` if the table was dropped since; None if the transaction is not known to hold that id.
+        ``GONE`` if the table was dropped since; None if no known transaction holds that id.
         """
         txn = self._entries.txns.get(txn_id)
         if txn is None:
@@ -223,9 +220,8 @@ class WriteIdMapping:
     def rename_table(self, old: str, new: str) -> None:
         """Carry a table's write ids and open allocations over to its new name.
 
-        Anything still known under the new name (write ids of a failed CREATE TABLE AS) is forgotten. Raises
-        StateCorrupt if the new name has open write ids: the source cannot rename onto a table that is being
-        written.
+        Forgets anything still known under the new name (write ids of a failed CREATE TABLE AS). Raises
+        StateCorrupt if the new name has open write ids: the source cannot rename onto a table with writers.
         """
         ids = self._entries.tables.get(old)
         if ids is None or old == new:
@@ -261,11 +257,9 @@ class WriteIdMapping:
                 self._entries.forget_table(table)
 
     def adopt(self, table: str, other: WriteIdMapping) -> None:
-        """Take over a table and its open transactions from a
-        mapping that was fed with this table's events alone.
+        """Take over a table and its open transactions from a mapping of this table's events alone.
 
-        What was known of the table before is forgotten; what is known of the transactions in other tables is
-        kept.
+        Forgets earlier facts about the table, and keeps those about the transactions in other tables.
         """
         self._entries.forget_table(table)
         valid = other.valid_write_ids(table)
@@ -285,9 +279,7 @@ class WriteIdMapping:
                 self._entries.touch(own, touched)
 
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
-        """Return whether this allocation was applied before;
-        raise StateCorrupt if it contradicts what was applied.
-        """
+        """Return whether this allocation is a repeated one; raise StateCorrupt for a contradiction."""
         table, write_id, event_id = allocation
         txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)
         current = None if txn is None else txn.by_table.get(table)

@@ -1,3 +1,3 @@
-"""Counts of what rows contain:
-fill rates, values that do not fit their column, and when they lead to a promotion.
+"""Counts of row contents: fill rates, values that do not fit their column, and the promotions that they lead
+to.
 """

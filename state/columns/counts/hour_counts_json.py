@@ -50,8 +50,8 @@ def hour_counts_to_json(counts: HourCounts) -> str:
 
 
 def hour_counts_from_json(text: str) -> HourCounts:
-    """Read what ``hour_counts_to_json`` wrote;
-    raise LimitExceeded beyond 256 Mi characters and StateCorrupt for anything else.
+    """Read the output of ``hour_counts_to_json``; raise LimitExceeded beyond 256 Mi characters and
+    StateCorrupt for anything else.
     """
     if len(text) > JSON_CHARS_MAX:
         raise LimitExceeded("hour counts are too long", chars=len(text), limit=JSON_CHARS_MAX)

@@ -1,10 +1,10 @@
 """Observations of the keys' values: for a batch, by hour, and combined over the retained window.
 
-Counts are added and evidence is joined, so batches and hours may come in any order. Repetition would falsify
-the counts; ``HourCounts`` therefore remembers its last batch, and a replayed batch changes nothing.
+Counts add up and evidence joins, in any order of batches and hours. Repetition would falsify the counts;
+``HourCounts`` therefore remembers its last batch, and a replayed batch changes nothing.
 
-Each key has its own row count, because live columns are counted in every row (from the file footers), while
-keys that wait for a column are searched for in a sample only.
+Each key has its own row count: every row counts for live columns (from the file footers), but only a sample
+for keys that wait for a column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KeyCounts:
     """Counts for one key over some rows."""
 
     rows: int = 0
-    """Rows that were examined."""
+    """Examined rows."""
     nonnull: int = 0
     """Values that are in the key's column, or that a sample contained."""
     misfits: int = 0
@@ -151,13 +151,13 @@ class HourCounts:
     """Observations by event hour, which a table's writer keeps between batches."""
 
     hours: Mapping[int, Observations] = field(default_factory=dict)
-    """By the second at which the hour begins, or the day if hours were merged."""
+    """Key: the second at which the hour begins, or the day of merged hours."""
     batch: int = -1
-    """The last batch that is included."""
+    """The last included batch."""
 
     def with_batch(self, batch: int, observed: Mapping[int, Observations]) -> HourCounts:
-        """Return the counts with those of ``batch`` added,
-        unchanged if that batch or a later one is already included.
+        """Return the counts with those of ``batch`` added, unchanged if they already include that batch or a
+        later one.
         """
         if batch <= self.batch:
             return self

@@ -1,12 +1,11 @@
-"""What decides that a column becomes STRING:
-the misfits by kind, and since when the promotion has been announced.
+"""The reasons to make a column STRING: the misfits by kind, and the hour of the announcement.
 
 Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its
 column fits after the column is widened in place, and says nothing about text. The kinds are therefore counted
 apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours before
-a widening need no correction: those values fit the wider type and are not counted any more.
+a widening need no correction: those values fit the wider type and no longer count.
 
-A promotion is announced for some hours before it begins, so that a user can pin the key to its type instead.
+An announcement precedes the promotion by some hours: enough for a user to pin the key to its type instead.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 
 ANNOUNCED_MAX: Final = 150
-"""Announcements at the same time, so that their text fits into a table parameter. Further promotions are
-announced later."""
+"""Announcements at the same time; their text fits into a table parameter. Further promotions wait for their
+announcement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ NO_MISFITS: Final = MisfitCounts()
 
 
 def announce(announced: Mapping[int, int], proposed: Collection[int], now_s: int) -> dict[int, int]:
-    """Return since when (seconds since 1970) each proposed slot has been announced,
-    given the earlier announcements.
+    """Return the start (seconds since 1970) of the announcement of each proposed slot, given the earlier
+    announcements.
     """
     still_proposed = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
     new = [slot for slot in sorted(proposed) if slot not in announced]
@@ -128,8 +127,8 @@ def encode_announced(announced: Mapping[int, int]) -> str | None:
 
 
 def parse_announced(text: str | None) -> dict[int, int]:
-    """Return what ``encode_announced`` wrote.
-    Any other text counts as no announcement, so that only the delay starts again.
+    """Read the output of ``encode_announced``. Any other text counts as no announcement: only the delay
+    starts again.
     """
     try:
         form: Any = json.loads(text or "{}")

@@ -1,5 +1,5 @@
-"""Binds a filter to a table's partition columns,
-by the metastore's rules on which constants a column can be compared with.
+"""Binds a filter to a table's partition columns, by the metastore's rules on the constants that each column
+allows.
 
 ============================ ==================================== ==========================================
 column                       Hive 2 and 3                         Hive 4
@@ -13,9 +13,8 @@ timestamp                    none                                 timestamp, dat
 others                       none                                 none
 ============================ ==================================== ==========================================
 
-With ``all_types``, every other type is compared with quoted text. In Hive 4, the default partition's name
-stands for NULL where a typed column is compared with it by ``=`` or ``!=``: this is how Hive sends IS NULL
-and IS NOT NULL.
+With ``all_types``, every other type compares with quoted text. In Hive 4, the default partition's name stands
+for NULL if ``=`` or ``!=`` compares a typed column with it: this is how Hive sends IS NULL and IS NOT NULL.
 
 In a typed column, no comparison matches NULL (not even ``!=``) or a text that is not a value of the type.
 """

@@ -61,16 +61,14 @@ Condition = Leaf | AllOf | AnyOf
 
 
 def all_of(children: Iterable[Condition]) -> Condition:
-    """Return the AND of children; the sets of a column are merged into one."""
+    """Return the AND of children, with one set for each column."""
     flat = [part for child in children for part in (child.children if isinstance(child, AllOf) else (child,))]
     parts = _merge_sets(flat, intersect_all)
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
 def any_of(children: Iterable[Condition]) -> Condition:
-    """Return the OR of children;
-    the sets of a column are merged into one, so a list of values is one leaf.
-    """
+    """Return the OR of children, with one set for each column: a list of values is one leaf."""
     flat = [part for child in children for part in (child.children if isinstance(child, AnyOf) else (child,))]
     parts = _merge_sets(flat, unite)
     return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
@@ -121,8 +119,8 @@ def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
     """Return a check that evaluates only the alternatives of the key's own value in one column;
     None if no column has values.
 
-    ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, which is what a list of structs is, costs one look-up
-    instead of one evaluation for each struct.
+    ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, the form of a list of structs, costs one look-up instead
+    of one evaluation for each struct.
     """
     values = [_find_values(child) for child in condition.children]
     counts = Counter(column for found in values for column in found)
@@ -152,7 +150,7 @@ def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
 def _find_values(condition: Condition) -> dict[int, Leaf]:
     """Return the parts of a condition that limit a column to one value, by column.
 
-    Only one value: with several, the rest of the condition would have to be compiled for each of them.
+    Only one value: with several, the rest of the condition would need compiling for each of them.
     """
     parts = condition.children if isinstance(condition, AllOf) else (condition,)
     return {
@@ -166,7 +164,7 @@ def _find_values(condition: Condition) -> dict[int, Leaf]:
 
 
 def _drop(condition: Condition, known: Leaf) -> Condition:
-    """Return what remains to be checked where ``known``, a part of the condition, is true."""
+    """Return the rest of the condition, given that ``known``, a part of it, is true."""
     parts = condition.children if isinstance(condition, AllOf) else (condition,)
     rest = [part for part in parts if part is not known]
     return all_of(rest) if rest else AllOf(())
@@ -200,7 +198,7 @@ def _compile_match(leaf: Leaf) -> Callable[[bytes], bool]:
         return inside
     like = leaf.like
 
-    # Many partitions share few values: each text is matched once.
+    # Many partitions share few values: match each text once.
     @lru_cache(maxsize=_CACHED_FIELDS_MAX)
     def matches(field: bytes) -> bool:
         return inside(field) and like.matches(unterminate(field[len(VALUE) :]).decode(errors="surrogatepass"))

@@ -37,13 +37,13 @@ class LikeDialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the text of a filter is read.
+    """Reading of a filter's text.
 
-    ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read
-    ``p > 1 && p < 5`` as ``p > 1`` and return too many partitions. Here such a filter is refused unless this
-    option is set. ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive
-    versions. Spark writes texts as if it did not. ``all_types``: also allow filters on booleans, floats,
-    decimals and bytes (as quoted text), which no metastore does.
+    ``ignore_trailing_input``: all Hive versions stop reading at the first possible end, so they read ``p > 1
+    && p < 5`` as ``p > 1`` and return too many partitions. Tideline refuses such a filter without this
+    option. ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive versions.
+    Spark writes texts as if it did not. ``all_types``: also allow filters on booleans, floats, decimals and
+    bytes (as quoted text), which no metastore does.
     """
 
     hive_version: HiveVersion = HiveVersion.HIVE_4
@@ -64,4 +64,5 @@ class Dialect:
 HIVE_2: Final = Dialect.of(HiveVersion.HIVE_2)
 HIVE_4: Final = Dialect.of(HiveVersion.HIVE_4)
 UNESCAPED_HIVE_2: Final = Dialect(HiveVersion.HIVE_2, LikeDialect.REGEX, has_escapes=False)
-"""What Spark writes for Hive 2 and 3: the text ``a\\`` as ``"a\\"``, which no Hive version can read."""
+"""The form that Spark writes for Hive 2 and 3: the text ``a\\`` as ``"a\\"``, which no Hive version can
+read."""

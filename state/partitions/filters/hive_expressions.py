@@ -1,18 +1,18 @@
 """Translates Hive's expression trees, sent by ``getPartitionsByExpr``, into filters.
 
 A client sends a tree of calls, columns and constants. Calls that the filter language can express become a
-filter. A part that it cannot express is left out under AND, where that only enlarges the answer; elsewhere
-the whole answer becomes "all partitions". In both cases the answer is marked as possibly containing
-partitions that do not match. Clients check those themselves, as the contract of the call requires
+filter. Under AND, it leaves out a part that it cannot express, which only enlarges the answer; elsewhere the
+whole answer becomes "all partitions". In both cases it marks the answer as possibly containing partitions
+that do not match. Clients check those themselves, as the contract of the call requires
 (``IMetaStoreClient.listPartitionsByExpr``).
 
-The default partition is NULL here, for text columns too. Hive 4 agrees where it evaluates an expression.
-Where it turns the expression into its own filter, it compares the default partition as text; which of
-the two happens depends on the constants (reference: partition-filters.md §6). No query sees the difference,
-because the rows of that partition contain NULL.
+The default partition is NULL here, for text columns too. Hive 4 agrees when it evaluates an expression. When
+it turns the expression into its own filter, it compares the default partition as text; the constants decide
+which of the two happens (reference: partition-filters.md §6). No query sees the difference, because the rows
+of that partition contain NULL.
 
-A column is compared only with a constant of its own type. Where the types differ, Hive inserts a conversion,
-which is a call and not a column.
+A column compares only with a constant of its own type. If the types differ, Hive inserts a conversion, which
+is a call and not a column.
 """
 
 from __future__ import annotations
@@ -108,9 +108,7 @@ def translate(expression: Expression, default_partition: str) -> Translation:
 
 
 class _Translator:
-    """Translates for one default partition's name;
-    pushes NOT down to the comparisons, so that NULL never matches.
-    """
+    """Translates for one default partition's name; pushes NOT down to the comparisons: NULL never matches."""
 
     def __init__(self, default_partition: str) -> None:
         self._default = default_partition

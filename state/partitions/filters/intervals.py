@@ -2,7 +2,7 @@
 
 An interval records whether it is a single value (``is_point``), because only after a single value can a scan
 continue with the next column's bytes. The bounds alone cannot tell: ``p > 255 and p <= 511`` has the bounds
-of one value but contains 256. So two adjacent points are not merged.
+of one value but contains 256. Two adjacent points therefore stay separate.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """A token; ``text`` is normalized (keywords in upper case, names without quotes)."""
+    """A token with normalized ``text`` (keywords in upper case, names without quotes)."""
 
     kind: TokenKind
     text: str
@@ -137,8 +137,8 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
 def _text(written: str) -> str:
     """Return the value of one text, or of several in a row, by Hive's rules.
 
-    Blanks between texts are dropped, blanks within a text remain. Escapes remain too. The outer quotes are
-    removed only if they are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
+    Drops blanks between texts and keeps blanks within a text. Escapes remain too. Removes the outer quotes
+    only if they are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
     """
     if written.find(written[0], 1) == len(written) - 1:
         return written[1:-1]

@@ -1,9 +1,9 @@
-"""LIKE patterns in both dialects: what a pattern matches, and which prefix a range of keys can cover.
+"""LIKE patterns in both dialects: the texts that match, and the prefix that a range of keys can cover.
 
 A pattern is a sequence of pieces (plain text and single-character wildcards) between "any text" wildcards. It
-must match the whole text and is case-sensitive, as in the metastore. Pieces are searched from left to right,
-so matching costs at most text length times pattern length. A regular expression for the whole pattern could
-take exponential time, and patterns come from users. Compiling one for each piece takes longer than the
+must match the whole text and is case-sensitive, as in the metastore. A search finds pieces from left to
+right, so matching costs at most text length times pattern length. A regular expression for the whole pattern
+could take exponential time, and patterns come from users. Compiling one for each piece takes longer than the
 search, in a filter of many patterns more than a second.
 """
 
@@ -54,7 +54,7 @@ class LikePattern:
         return len(self.pieces) == 2 and not self.pieces[1] and None not in self.pieces[0]
 
     def to_sql(self) -> str:
-        """Return the pattern as SQL writes it, whatever the dialect it was read in."""
+        """Return the pattern in SQL, whatever its dialect."""
         pieces = (
             "".join("_" if one is None else escape_pattern(one) for one in piece) for piece in self.pieces
         )
@@ -85,7 +85,7 @@ class LikePattern:
         return {}
 
     def _piece(self, number: int) -> _Piece:
-        """Return a piece as it is searched; most are never reached, so they are built one by one."""
+        """Return the search form of a piece; most are never reached, so each is built when needed."""
         piece = self._built.get(number)
         if piece is None:
             piece = self._built[number] = _Piece.of(self.pieces[number])
@@ -101,7 +101,7 @@ class _Piece:
     size: int
     parts: tuple[tuple[int, str], ...]
     expression: re.Pattern[str] | None
-    """For pieces of many parts, where looking for each of them could take long."""
+    """For pieces of many parts, because searching for each part could take long."""
 
     @staticmethod
     def of(piece: tuple[str | None, ...]) -> _Piece:
@@ -116,7 +116,7 @@ class _Piece:
         return _Piece(len(piece), tuple(parts), re.compile(expression, re.DOTALL))
 
     def end_at(self, text: str, start: int) -> int:
-        """Return where the piece ends if it begins at ``start``, -1 if it does not."""
+        """Return the end of the piece if it begins at ``start``, else -1."""
         if start + self.size > len(text):
             return -1
         if self.expression is not None:
@@ -125,7 +125,7 @@ class _Piece:
         return start + self.size if fits else -1
 
     def find_end(self, text: str, start: int) -> int:
-        """Return where the first such piece from ``start`` on ends, -1 if there is none."""
+        """Return the end of the first such piece from ``start`` on, -1 if there is none."""
         if self.expression is not None:
             found = self.expression.search(text, start)
             return -1 if found is None else found.end()

@@ -9,7 +9,7 @@ by recursive descent, with an explicit stack for parentheses.
           | '(' column ')' [NOT] IN '(' constant, .. ')' [IS [NOT] TRUE|FALSE]
           | '(' STRUCT '(' column, .. ')' ')' [NOT] IN '(' [CONST] STRUCT '(' constant, .. ')', .. ')'
 
-Errors name what was found and where, and begin like Hive's. Hive 4.0 to 4.2 accept exactly two structs in a
+Errors name the token and its position, and begin like Hive's. Hive 4.0 to 4.2 accept exactly two structs in a
 list, an oversight of their grammar. This parser accepts any number in both dialects, and refuses structs of
 another size than the list of columns.
 """

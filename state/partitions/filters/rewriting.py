@@ -12,7 +12,7 @@ Spark writes texts into patterns without escaping them, so its ``.`` means a dot
 translation matches both; Spark checks every partition again. Whether a pattern is one of old clients shows in
 its form, because clients such as Spark connect again at any time: only old ones write ``.*``.
 
-Readers compare texts by their bytes. What a metastore compares differs in ways that lose partitions
+Readers compare texts by their bytes. A metastore's comparisons differ in ways that lose partitions
 (``compare_by_bytes``):
 
 - Derby and MySQL pad texts with blanks: ``'a '`` equals ``'a'``, so ``s != 'a'`` does not find it. PostgreSQL
@@ -21,8 +21,8 @@ Readers compare texts by their bytes. What a metastore compares differs in ways 
 - Hive 4.1 and later compare names as well. ``s != 'x_y'`` reads ``_`` and ``%`` as wildcards, and ``hr = 7``
   does not find ``hr=07``.
 
-The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. What a
-database finds in addition is left: ``s = 'a'`` may find ``'a '``.
+The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. Extra
+matches of a database stay: ``s = 'a'`` may find ``'a '``.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ _QUOTED_TWICE: Final = re.compile(r"\blike\s+(?:'[^']*\"|\"\.\*)")
 """Spark puts double quotes around a pattern, even if the text contains some: ``like '5".*"``,
 ``like ".*5".*"``, ``like ".*5"'``."""
 REWRITTEN_MAX: Final = 64
-"""Conditions up to which a filter is rewritten exactly; Derby takes minutes to plan more."""
+"""Conditions up to which a rewritten filter is exact; Derby takes minutes to plan more."""
 _MAY_DIFFER: Final = re.compile(r"[<>!=]|\bnot\b|\bin\b|\bbetween\b", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{1,4}-\d{1,2}-\d{1,2}(?: .*)?", re.DOTALL)
-"""Texts that a column of dates or timestamps may be compared with: LIKE is not for these."""
+"""Texts for comparison with a column of dates or timestamps; LIKE does not apply to these."""
 _WILDCARDS: Final = re.compile(r"[%_\\]")
 _LOW, _HIGH = "\ue000", "\uffff"
 _BEYOND: Final = "\U00010000"
@@ -80,7 +80,7 @@ _BELOW: Final = frozenset({Operator.LESS, Operator.LESS_OR_EQUAL})
 
 
 class ClientVersion(Enum):
-    """What is known of the client that wrote a filter."""
+    """Properties of the client that wrote a filter."""
 
     UNKNOWN = auto()
     OLD = auto()
@@ -90,8 +90,8 @@ class ClientVersion(Enum):
 
 
 def translate_filter(text: str, client: ClientVersion = ClientVersion.UNKNOWN) -> str:
-    """Return the filter as Hive 4 reads it;
-    a filter that cannot be read, and one that means the same, are returned unchanged.
+    """Return the filter in the language of Hive 4; return an unreadable one, and one of the same meaning,
+    unchanged.
     """
     if client is ClientVersion.NEW:
         return text
@@ -124,7 +124,7 @@ def _translate(node: Comparison | Membership, client: ClientVersion) -> Node:
 
 
 def translate_pattern(pattern: str, client: ClientVersion = ClientVersion.UNKNOWN) -> tuple[str, ...]:
-    """Return the patterns of SQL that together match what the pattern's author may have meant."""
+    """Return the patterns of SQL that together match every possible intention of the pattern's author."""
     is_old = client is ClientVersion.OLD and "." in pattern
     if _ANY not in pattern and not is_old:
         return (pattern,)
@@ -162,10 +162,10 @@ def _compare_backslash(node: Comparison, text: str) -> Node:
 
 
 def compare_by_bytes(text: str, *, may_widen: bool = True) -> str:
-    """Return the rewritten filter, or ``text`` if it need not or cannot be rewritten.
+    """Return the rewritten filter, or ``text`` if a rewrite is unnecessary or impossible.
 
-    A filter of more than ``REWRITTEN_MAX`` conditions is widened instead, which adds few conditions: it finds
-    more than it must. Without ``may_widen`` it is returned unchanged.
+    A filter of more than ``REWRITTEN_MAX`` conditions becomes wider instead, with few further conditions: it
+    finds more than necessary. Without ``may_widen`` it stays unchanged.
     """
     if not _MAY_DIFFER.search(text):
         return text
@@ -227,8 +227,8 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _add_above(node: Comparison, text: str) -> list[Node]:
-    """Return what is above ``text`` by its bytes, and may not be for a database:
-    what it begins, and characters beyond U+FFFF.
+    """Return the part that is above ``text`` by its bytes, but may not be for a database: texts that it
+    begins, and characters beyond U+FFFF.
     """
     surrogates = [
         _between(node, text[:at] + _BEYOND, text[:at] + _LOW, Operator.LESS)
@@ -239,7 +239,7 @@ def _add_above(node: Comparison, text: str) -> list[Node]:
 
 
 def _add_below(node: Comparison, text: str) -> list[Node]:
-    """Return what is below ``text`` by its bytes, and may not be for a database."""
+    """Return the part that is below ``text`` by its bytes, but may not be for a database."""
     high = [
         _between(node, text[:at] + _LOW, text[:at] + _HIGH, Operator.LESS_OR_EQUAL)
         for at, character in enumerate(text)
@@ -253,7 +253,7 @@ def _between(node: Comparison, low: str, high: str, to: Operator) -> Node:
 
 
 def _shorter(node: Comparison, text: str) -> list[Node]:
-    """Return what equals ``text``, or is above it, only because a database pads it with blanks."""
+    """Return the part that equals ``text``, or is above it, only because a database pads it with blanks."""
     return [node.like(escape_pattern(text[:at])) for at, character in enumerate(text) if character <= _BLANK]
 
 
@@ -296,7 +296,7 @@ def _widen_comparison(node: Comparison) -> Node:
 def _lower(text: str) -> str | None:
     """Return a text that is below all texts that ``text`` begins, on every database; None if there is none.
 
-    Where a database pads, a text that continues with a character below the blank is below its own beginning.
+    If a database pads, a text that continues with a character below the blank is below its own beginning.
     """
     if not text:
         return None

@@ -5,9 +5,9 @@ levels. The parser turns everything else in the grammars into these nodes: BETWE
 list of structs into an OR of ANDs, ``IS NOT TRUE`` into the inverted tree (as Hive does, so NULL matches
 neither a condition nor its inversion).
 
-``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text, so a
-text is written in the kind of quotes that it does not contain, and a text that ends in a backslash cannot be
-written. LIKE has its own escape: a backslash before ``%``, ``_`` and itself.
+``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text; quotes
+of the kind that the text does not contain avoid them, and a text that ends in a backslash has no written
+form. LIKE has its own escape: a backslash before ``%``, ``_`` and itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLAIN_NAME: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _QUOTED: Final = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*+", re.DOTALL) for quote in "\"'"}
-"""What can stand between two quotes."""
+"""Content between two quotes."""
 _ESCAPED_IN_PATTERNS: Final = re.compile(r"[%_\\]")
 
 
@@ -100,7 +100,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column compared with a constant; ``reversed``: the constant was written first."""
+    """A comparison of a column and a constant; ``reversed``: the constant comes first."""
 
     column: Column
     operator: Operator
@@ -108,9 +108,7 @@ class Comparison:
     reversed: bool = False
 
     def by(self, operator: Operator, text: str | None = None) -> Comparison:
-        """Return the comparison of the same column by another operator,
-        and with another text if one is given.
-        """
+        """Return the comparison of the same column by another operator, and optionally with another text."""
         literal = self.literal if text is None else Literal(text, self.literal.at)
         return Comparison(self.column, operator, literal)
 
@@ -127,8 +125,7 @@ class Membership:
     literals: tuple[Literal, ...]
     negated: bool = False
     is_misread: bool = False
-    """Whether it was written ``NOT IN (..) IS NOT TRUE`` or ``FALSE``, which Hive 4.2 reads as the
-    opposite."""
+    """Whether its form is ``NOT IN (..) IS NOT TRUE`` or ``FALSE``, which Hive 4.2 reads as the opposite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +146,7 @@ Node = Comparison | Membership | And | Or
 
 
 def join_nodes(kind: type[And | Or], children: list[Node]) -> Node:
-    """Return a node with these children; a single child is returned as it is."""
+    """Return a node with these children, or a single child itself."""
     return children[0] if len(children) == 1 else kind(tuple(children))
 
 

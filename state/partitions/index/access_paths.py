@@ -1,17 +1,17 @@
 """Access paths: the boxes of a scan plan as ranges of keys,
 along the columns of a key as far as the bytes allow, and their choice.
 
-While a column is limited to single values, each value extends a prefix and the next column follows. The first
-column with a real interval ends the range. Limits on later columns are left to the check of each key. Ranges
-are sorted and disjoint, so no partition is read twice and nothing has to be merged afterwards.
+As long as a column has single values, each value extends a prefix and the next column follows. The first
+column with a real interval ends the range. The check of each key applies the limits on later columns. Ranges
+are sorted and disjoint: no partition is read twice, and no merge follows.
 
 A key may begin with any column: the table's own keys begin with the first column, a posting begins with its
 column and continues with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
 
 That says little about the number of keys. So ``PathChoice`` reads the keys of all possible paths side by
 side, in rounds, and takes the path that ends first. This reads at most about twice as many keys of each path
-as the answer will. Where no single path is short, each alternative of an OR may have its own. Planning a
-filter is cached.
+as the answer will. If no single path is short, each alternative of an OR may have its own. A cache keeps the
+plans of filters.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 10_000
-"""More ranges are merged with their neighbours, which reads some keys too many. Clients send lists of 1,000
+"""Further ranges merge with their neighbours, at the cost of some extra keys. Clients send lists of 1,000
 values."""
 PROBED_KEYS: Final = tuple(32 << number for number in range(14))
-"""Keys that are read of each possible path to find the shortest, in rounds that continue each other."""
+"""Keys to read of each possible path to find the shortest, in rounds that continue each other."""
 PROBED_KEYS_MAX: Final = 1 << 20
-"""Keys that are read of all paths together; if it does not suffice, the path that fixes most of the key is
-taken."""
+"""Keys to read of all paths together; if this is not enough, choose the path that fixes most of the key."""
 FEW_KEYS: Final = 256
-"""An answer that reads no more keys is not planned further."""
+"""An answer that reads no more keys needs no further plan."""
 ALTERNATIVES_MAX: Final = 64
-"""Boxes for which a path each is considered, if no single path is short."""
+"""Boxes that may each have a path, if no single path is short."""
 _PROBE_SLACK: Final = 4
 """Keys that do not matter: among nearly equal paths, the one that fixes most of the key."""
 Range = tuple[bytes, "bytes | None"]
@@ -55,20 +54,19 @@ _POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """How a plan is read: through the postings of ``column``, or through the table's own keys (None)."""
+    """The way to read a plan: through the postings of ``column``, or through the table's own keys (None)."""
 
     column: int | None
     ranges: tuple[Range, ...]
     exact: bool
-    """Whether every key in the ranges matches, so that no key has to be checked."""
+    """Whether every key in the ranges matches and needs no check."""
     capped: bool = False
-    """Whether ranges were merged or columns left out because there were too many."""
+    """Whether too many ranges were merged, or columns left out."""
     whole_keys: bool = False
     """Whether every range is one value of each column: a get, except for partitions with the same typed
     values."""
     unread: tuple[int, ...] = ()
-    """Where the plan is a single box: the columns that the ranges do not limit, whose limits must be
-    checked."""
+    """If the plan is a single box: the columns outside the ranges, whose limits need a check."""
 
 
 def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
@@ -79,7 +77,7 @@ def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
 def find_candidates(plan: FilterPlan, columns: int) -> list[AccessPath]:
     """Return the paths that may be the shortest, the one that fixes the largest part of the key first.
 
-    Only one where its ranges contain nothing but matches: no other path can read less.
+    Only one if its ranges contain nothing but matches: no other path can read less.
     """
     first, *others = _sort_paths(plan, columns)
     best = find_ranges(plan, columns, first)
@@ -97,9 +95,9 @@ class PathChoice:
         self._columns = len(table.key_schema.columns)
 
     def choose(self, plan: FilterPlan) -> tuple[Sequence[AccessPath], int | None]:
-        """Return the path with the fewest keys, or several for the alternatives of an OR where that is fewer.
+        """Return the path with the fewest keys, or several for the alternatives of an OR if that is fewer.
 
-        The number of their keys is returned if there was a choice and it was counted completely.
+        Returns the number of their keys if there was a choice and the count is complete.
         """
         boxes = plan.plans()
         paths = find_candidates(plan, self._columns)
@@ -129,8 +127,8 @@ class PathChoice:
         ], total
 
     def _choose_path(self, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number,
-        or how many were read where that does not show it.
+        """Return the path with the fewest keys and their number, or the number of keys read without a
+        result.
         """
         paths = find_candidates(plan, self._columns)
         unread = [self._entries(path) for path in paths]
@@ -153,7 +151,7 @@ class PathChoice:
             yield limit
 
     def _entries(self, access: AccessPath) -> Iterator[bytes]:
-        """Yield something for every range of a path and for every key in it: what reading it costs."""
+        """Yield something for every range of a path and for every key in it: the cost of reading it."""
         prefix = self._table.prefix(access.column)
         for start, end in access.ranges:
             yield start

@@ -1,10 +1,10 @@
-"""What one answer may use: processor time for checking keys and altogether, and bytes.
+"""Limits of one answer: processor time for checking keys and altogether, and bytes.
 
-A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its
-ranges, so that one query could keep the processor busy for minutes. Time is the processor time of the thread:
-a loaded machine or a slow store never makes a cheap filter fail.
+A filter within the limits of size can still have thousands of conditions. Evaluating each for every key in
+its ranges could keep the processor busy for minutes. Time is the processor time of the thread: a loaded
+machine or a slow store never makes a cheap filter fail.
 
-``pause`` is called at every look, so that answers give way to more urgent work.
+Every look calls ``pause``: answers give way to more urgent work.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 CHECK_S: Final = 1.8
-"""Processor time from the beginning of an answer until all keys are checked,
-so that no filter takes longer than 2 s.
+"""Processor time from the beginning of an answer until all keys are checked; no filter takes longer than 2 s.
 
 Parsing and planning a filter of the longest kind takes up to 1.3 s of it; a check of one condition takes
 about 0.2 µs.
@@ -38,7 +37,7 @@ Clock = Callable[[], float]
 
 
 class AnswerBudget:
-    """What one answer has used and may use; for the thread that makes the answer."""
+    """Use and limits of one answer; for the thread that makes the answer."""
 
     def __init__(self, pause: Pause = lambda: None, clock: Clock = time.thread_time) -> None:
         self.clock = clock
@@ -48,7 +47,7 @@ class AnswerBudget:
         self._bytes = 0
 
     def look(self) -> None:
-        """Give way to more urgent work; raise LimitExceeded if the time is used up."""
+        """Give way to more urgent work; raise LimitExceeded when the time is up."""
         self._pause()
         if self.clock() > self._end:
             raise LimitExceeded(
@@ -76,7 +75,7 @@ class CheckBudget:
         self._end = whole.began_s + CHECK_S
 
     def look(self, keys: int) -> int:
-        """Return after how many keys to look again; raise FilterTooExpensive if the time is used up."""
+        """Return the number of keys until the next look; raise FilterTooExpensive when the time is up."""
         self._whole.look()
         if self._whole.clock() > self._end:
             raise FilterTooExpensive(

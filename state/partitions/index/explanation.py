@@ -1,4 +1,4 @@
-"""Explains how a filter is answered: the access path, the ranges, the check of each key, and the cost."""
+"""Explains the answer to a filter: the access path, the ranges, the check of each key, and the cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 1_000
-"""Ranges in an explanation; more are only counted."""
+"""Ranges in an explanation; further ones are only counted."""
 _POINT_SHARE, _CLOSED_SHARE, _OPEN_SHARE = 0.01, 0.1, 1 / 3
 
 
@@ -39,7 +39,7 @@ class Explanation:
     """The partitions that each range contains, in the filter language; the first ``RANGES_MAX`` of them."""
     range_count: int
     residual: str
-    """The condition that every key in the ranges is checked against; empty if no check is needed."""
+    """The condition on every key in the ranges; empty if none is necessary."""
     capped: bool
     estimated_rows: int
     """An estimate from the shape of the filter and the size of the table, for comparison."""
@@ -53,7 +53,7 @@ class Explanation:
 
 
 def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
-    """Plan and run a filter and explain how it was answered; also counts the table's partitions."""
+    """Plan and run a filter and explain the answer; also counts the table's partitions."""
     prepared = index.prepare(table, text, dialect)
     columns, paths = prepared.table.key_schema.columns, prepared.paths
     before = index.counts["rows-scanned"]
@@ -78,7 +78,9 @@ def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialec
 def _locate(
     index: PartitionIndex, whole: PreparedFilter, paths: Sequence[AccessPath]
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return the number of a table's rows, and where the ranges are among them, from one pass over keys."""
+    """Return the number of a table's rows, and the positions of the ranges among them, from one pass over
+    keys.
+    """
     prefix = whole.table.prefix(None)
     owned = (range_ for path in paths if path.column is None for range_ in path.ranges)
     ranges = [
@@ -157,7 +159,7 @@ def _leaf(leaf: Leaf, column: PartitionColumn) -> str:
     intervals = describe_intervals(leaf.intervals, column)
     if leaf.like is None:
         return intervals or ALL
-    # The interval is the pattern's own prefix, or what other conditions have left of it.
+    # The interval is the pattern's own prefix, or the rest of it after other conditions.
     like = f"{quote_name(column.name)} like {quote(leaf.like.to_sql())}"
     prefix = VALUE + escape_bytes(leaf.like.prefix.encode(errors="surrogatepass"))
     is_implied = leaf.intervals == between(prefix, after(prefix))

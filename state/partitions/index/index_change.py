@@ -1,13 +1,12 @@
 """Changes to the partition index within one store transaction.
 
-Rows and postings are written to the transaction at once and become visible when it commits. The tables and
-their columns are kept in memory; ``publish`` makes their changes visible after the commit.
+Rows and postings go into the transaction at once and become visible when it commits. Memory holds the tables
+and their columns; ``publish`` makes their changes visible after the commit.
 
-Every call may be repeated for something that is known already, so a listing and the events since it began may
-overlap.
+Repeating a call is harmless: a listing and the events since it began may overlap.
 
-Each transaction that writes rows of a table gives the table a new version. Readers may keep what they made of
-the rows of one version. A store across a network has no such readers, and no versions.
+Each transaction that writes rows of a table gives the table a new version. Readers may keep results derived
+from the rows of one version. A store across a network has no such readers, and no versions.
 """
 
 from __future__ import annotations
@@ -50,21 +49,21 @@ class IndexChange:
         self.has_discarded = False
 
     def publish(self) -> None:
-        """Make the changes visible to readers; must be called once, after the transaction has committed."""
+        """Make the changes visible to readers; call it once, after the commit of the transaction."""
         self._publish(self._touched)
 
     def follows(self, name: str) -> bool:
-        """Whether a table is indexed, including this change."""
+        """Whether the index has a table, including this change."""
         return self._current(name) is not None
 
     def follow(
         self, name: str, columns: Iterable[tuple[str, str]], default_partition: str = DEFAULT_PARTITION
     ) -> bool:
-        """Index a table with these (name, type) pairs;
-        return False if it is already indexed with the same columns.
+        """Index a table with these (name, type) pairs; return False if the index already has it with the same
+        columns.
 
-        A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises
-        LimitExceeded for a table without columns or with too many.
+        A new table, or one with changed columns, starts empty: load its partitions. Raises LimitExceeded for
+        a table without columns or with too many.
         """
         schema = KeySchema(parse_columns(columns), default_partition)
         current = self._current(name)
@@ -76,9 +75,7 @@ class IndexChange:
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a table; its partitions are removed later (``records.sweep``).
-        An unknown one is not an error.
-        """
+        """Remove a table; its partitions go later (``records.sweep``). An unknown one is not an error."""
         current = self._current(name)
         if current is not None:
             records.discard(self._txn, current.number)
@@ -101,9 +98,8 @@ class IndexChange:
     def add(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
         """Add a partition, or replace its payload.
 
-        The index stores ``payload`` without reading it. Raises NotFound if the table is not indexed,
-        BadPartitionValue for another number of values than columns, LimitExceeded if the values are too
-        long.
+        The index stores ``payload`` without reading it. Raises NotFound without such a table,
+        BadPartitionValue for another number of values than columns, LimitExceeded if the values are too long.
         """
         records.put(self._txn, self._begin_writing(name), values, payload)
 
@@ -123,9 +119,7 @@ class IndexChange:
         self.add(name, new, payload)
 
     def columns(self, name: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns, including this change;
-        raise NotFound if it is not indexed.
-        """
+        """Return a table's partition columns, including this change; raise NotFound without such a table."""
         return self._known(name).key_schema.columns
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:

@@ -1,11 +1,11 @@
 """Scans the keys of partitions that match a planned filter, in the order of the access path.
 
-A filter is read as ranges of keys, and every key is checked where the ranges contain more than what matches.
+A filter becomes ranges of keys; if the ranges contain more than the matches, a check of every key follows.
 
-A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without
-transactions it writes postings before their row and removes them after it: a posting counts only if its
-row exists. Rows need no such check. A store that can filter on its side (``FilteringReader``) receives the
-condition.
+A store across a network (``RemoteReader``) differs in two points. One request fetches a batch of keys. And
+without transactions it writes postings before their row and removes them after it: a posting counts only if
+its row exists. Rows need no such check. A store that can filter on its side (``FilteringReader``) receives
+the condition.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 
 
 KEYS_BATCH: Final = 512
-"""Keys whose existence is checked together."""
+"""Number of keys in one existence check."""
 
 
 @runtime_checkable
 class FilteringReader(RemoteReader, Protocol):
-    """A store that can leave out some keys of rows that do not match;
-    the index checks what it sends all the same.
-    """
+    """A store that can leave out some keys of rows that do not match; the index still checks the rest."""
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end`` in order;
@@ -46,8 +44,8 @@ class FilteringReader(RemoteReader, Protocol):
 
 
 class KeyScan:
-    """Scans of one reader.
-    Scans that check many keys are reported to ``plans``, which may plan their filter again.
+    """Scans of one reader. ``plans`` learns of scans that check many keys, and may plan their filter
+    again.
     """
 
     def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:
@@ -108,7 +106,7 @@ def key_ranges_of(prepared: PreparedFilter) -> Iterator[tuple[bytes, bytes | Non
 
 
 def _drop_repeated(keys: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield each key whose partition was not found before."""
+    """Yield each key of a partition that has not appeared before."""
     seen: set[bytes] = set()
     for key in keys:
         row = partition_key.strip_prefix(key)

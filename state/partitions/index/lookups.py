@@ -10,14 +10,14 @@ unknown table       NotFound (the metastore's NoSuchObjectException)
 unusable filter     BadFilter (MetaException); the message begins as the metastore's
 =================== =========================================================================================
 
-A lookup plans and reads nothing yet. What it returns gives the names, the payloads or the number of the
-partitions. The JSON answers and the metastore's own protocol both use it, so a partition is found in one way
-only.
+A lookup plans and reads nothing yet. The result gives the names, the payloads or the number of the
+partitions. The JSON answers and the metastore's own protocol share it: there is only one way to find a
+partition.
 
 Hive serializes an expression with Kryo. Deserializing it can run code of the sender's choice, so only a
-separate process reads it (``handlers.expressions``). For an expression that was not read, or that no filter
-can express, the answer is "all partitions, and some of them may not match". Every client must accept this
-answer and checks the partitions itself.
+separate process reads it (``handlers.expressions``). For an unread expression, or one that no filter can
+express, the answer is "all partitions, and some of them may not match". Every client must accept this answer
+and checks the partitions itself.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """Partitions that are named one by one:
-    (name, row) in the order of names. Those that do not exist are left out.
-    """
+    """Partitions by name: (name, row) in the order of names. Leaves out those that do not exist."""
 
     index: PartitionIndex
     table: IndexedTable
@@ -126,7 +124,7 @@ class TableLookups:
         return Selection(self.index, self.index.prepare_node(self.index.table(self.name), tree), limit)
 
     def by_expression(self, expression: Expression | None, limit: int = NO_LIMIT) -> tuple[Selection, bool]:
-        """Find the partitions of Hive's expression, None for one that was not read.
+        """Find the partitions of Hive's expression, None for an unread one.
 
         Returns also whether the selection is exact: if not, some of its partitions may not match.
         """
@@ -144,10 +142,10 @@ class TableLookups:
         return self.by_filter("", limit), False
 
     def by_values(self, values: Sequence[str], limit: int = NO_LIMIT) -> Selection:
-        """Find the partitions with these values in key order, "" for any value;
-        columns after the last are not limited.
+        """Find the partitions with these values in key order, "" for any value; columns after the last are
+        unlimited.
 
-        Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more
+        Values compare as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more
         values than columns.
         """
         table, schema = self.index.table(self.name), self.schema
@@ -165,7 +163,7 @@ class TableLookups:
         return Selection(self.index, prepared, limit, pattern)
 
     def by_names(self, names: Iterable[str]) -> NamedRows:
-        """Find partitions by their names; repeated ones are found once."""
+        """Find partitions by their names, each one once."""
         schema = self.schema
         rows = {}
         for name in names:

@@ -2,12 +2,11 @@
 events about tables and partitions keep it up to date.
 
 The caller that applies events opens a change with ``change(txn)``, inside the store transaction that also
-writes the position, and calls ``publish()`` on it after the commit. Rows and postings are written in that
-transaction, so no reader finds a posting without its row.
+writes the position, and calls ``publish()`` on it after the commit. That transaction has rows and postings:
+no reader finds a posting without its row.
 
-A filter is planned once and cached (clients repeat their filters). The keys that match are read by
-``key_scan``. Answers are in the order of partition names, as the metastore's, and ``limit`` cuts them in that
-order.
+A cache keeps the plans of filters (clients repeat them). ``key_scan`` reads the matching keys. Answers are in
+the order of partition names, as the metastore's, and ``limit`` cuts them in that order.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ NO_LIMIT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class IndexedPartition:
-    """A partition: its name, its values as text,
-    and its payload (what the metastore would send, encoded by the caller).
+    """A partition: its name, its values as text, and its payload (as the metastore would send it, encoded by
+    the caller).
     """
 
     name: str
@@ -66,8 +65,8 @@ class PartitionIndex:
     """The partition index of one projection over its store."""
 
     def __init__(self, reader: Reader, *, clock: Clock = time.thread_time) -> None:
-        """Read the indexed tables from the store;
-        raise StateCorrupt. ``clock`` measures what answers may use.
+        """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures the time of
+        answers.
         """
         self._attach(reader, dict(records.read_tables(reader)), PlanCache())
         self._clock = clock
@@ -88,11 +87,11 @@ class PartitionIndex:
         self._scan = KeyScan(reader, plans, self.counts)
 
     def known_tables(self) -> dict[str, IndexedTable]:
-        """Return all indexed tables; the dictionary is replaced by changes, never modified."""
+        """Return all indexed tables; changes replace the dictionary and never modify it."""
         return self._tables
 
     def budget(self) -> AnswerBudget:
-        """Return what the next answer may use."""
+        """Return the limits of the next answer."""
         return AnswerBudget(clock=self._clock)
 
     def change(self, txn: Transaction) -> IndexChange:
@@ -104,7 +103,7 @@ class PartitionIndex:
         return sorted(self._tables)
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns; raise NotFound if it is not indexed."""
+        """Return a table's partition columns; raise NotFound without such a table."""
         return self.table(table).key_schema.columns
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
@@ -179,8 +178,8 @@ class PartitionIndex:
     def find_payloads(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of the first ``limit`` partitions that match, in the order of names.
 
-        If all are requested, and the ranges of a local store contain nothing else, keys and values are read
-        together, in an eighth of the time. Raises LimitExceeded if they are too many for one answer.
+        If all are requested, and the ranges of a local store contain nothing else, one scan reads keys and
+        values together, in an eighth of the time. Raises LimitExceeded if they are too many for one answer.
         """
         reads_together = limit < 0 and prepared.check is None and prepared.access.column is None
         if reads_together and self._remote is None:
@@ -223,9 +222,7 @@ class PartitionIndex:
         ]
 
     def check(self) -> None:
-        """Assert that the store holds the known tables,
-        that their rows and postings agree, and that nothing else is stored.
-        """
+        """Assert that the store holds exactly the known tables, with rows and postings that agree."""
         stored = dict(records.read_tables(self._reader))
         assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
         for name, table in stored.items():
@@ -259,15 +256,14 @@ class PartitionIndex:
         return PreparedFilter(table, condition, access, residual, check, tuple(further), limit)
 
     def table(self, name: str) -> IndexedTable:
-        """Return the stored form of a table; raise NotFound if it is not indexed."""
+        """Return the stored form of a table; raise NotFound without such a table."""
         table = self._tables.get(name)
         if table is None:
             raise NotFound("the table is not in the partition index", table=name)
         return table
 
     def version(self, name: str) -> bytes | None:
-        """Return the version of a table's rows, None if it is not known;
-        raise NotFound if it is not indexed.
+        """Return the version of a table's rows, None if unknown; raise NotFound without such a table.
 
         Two readers with the same number and version of a table contain the same rows.
         """
@@ -282,9 +278,9 @@ class IndexSnapshot(PartitionIndex):
     """The index as of one snapshot of its store, for one answer in any thread;
     ``counts`` are those of this answer alone.
 
-    A table's record is read from the snapshot, not from memory: a reload gives the table another number, and
-    both must belong to the same moment. Plans are shared with the index, because the columns of a number
-    never change.
+    A table's record comes from the snapshot, not from memory: a reload gives the table another number, and
+    both must belong to the same moment. It shares plans with the index, because the columns of a number never
+    change.
     """
 
     def __init__(self, index: PartitionIndex, reader: Reader, budget: AnswerBudget) -> None:
@@ -294,7 +290,7 @@ class IndexSnapshot(PartitionIndex):
         self._tables_read: dict[str, IndexedTable] = {}
 
     def table(self, name: str) -> IndexedTable:
-        """Return the stored form of a table; raise NotFound if it is not indexed."""
+        """Return the stored form of a table; raise NotFound without such a table."""
         if self._remote is not None:
             return super().table(name)
         if name not in self._tables_read:

@@ -1,6 +1,4 @@
-"""Filters that are bound to a table and planned,
-and a cache of them, because clients repeat their filters.
-"""
+"""Filters with their table and plan, and a cache of them, because clients repeat their filters."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ if TYPE_CHECKING:
 
 
 REPLANNED_ABOVE: Final = 2, 1_024
-"""A cached choice is made again after an answer that read more than this factor and number of keys beyond
-those counted at the choice."""
+"""The choice in the cache is made again after an answer that read more than this factor and number of keys
+beyond those counted at the choice."""
 _PREPARED_MAX: Final = 256
 _PREPARED_CHARS_MAX: Final = 1 << 16
-"""Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
+"""Longer filters stay out of the cache: 256 of the longest would take a gigabyte."""
 PlanKey = tuple[int, str, Dialect]
 """A table's number, the text of a filter, and its dialect."""
 
@@ -40,19 +38,18 @@ class PreparedFilter:
     check: Check | None
     """The residual as a function of a key."""
     further: tuple[AccessPath, ...] = ()
-    """Further paths, where the alternatives of the filter are read on different ones; a partition found on
-    several counts once."""
+    """Further paths, if the alternatives of the filter use different ones; a partition found on several
+    counts once."""
     replan_above: int | None = None
     """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None if
     there was no choice."""
     cache_key: PlanKey | None = None
     tree: Node | None = None
-    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given
-    otherwise."""
+    """The syntax tree of a filter in text form; None for all partitions, and for other forms."""
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:
-        """All paths that are read."""
+        """All paths to read."""
         return (self.access, *self.further)
 
 

@@ -1,10 +1,10 @@
 """Ranges of keys and conditions as text in the filter language: ``ds >= '2024-01-01' and ds < '2024-01-02'``.
 
 A bound of a range is a sequence of whole fields and, at its end, an edge: the beginning of a field, or the
-first bytes after one. Fields are prefix-free, so both are read from the bytes alone. The text of a range
-selects exactly the keys of the range. The filter language has no words for two of them, and neither occurs in
-a text column: ``hr is null``, and ``hr is a value of int`` (partition values are texts, which may not be
-values of the column's type).
+first bytes after one. Fields are prefix-free, so the bytes alone give both. The text of a range selects
+exactly the keys of the range. The filter language has no words for two of them, and neither occurs in a text
+column: ``hr is null``, and ``hr is a value of int`` (partition values are texts, which may not be values of
+the column's type).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def describe_range(start: bytes, end: bytes | None, columns: Sequence[PartitionC
             else ""
         )
     else:
-        # Each side excludes what the other one would have to name: NULL, and texts that are not values.
+        # Each side excludes the values that the other one would have to name: NULL, and texts that are not
+        # values.
         top = UNCONVERTIBLE if high and high[0] < UNCONVERTIBLE else b""
         bottom = VALUE if low and low[0] >= VALUE else b""
         tail = " and ".join(filter(None, [_after_all(low, rest, top), _before_all(high, rest, bottom)]))
@@ -89,7 +90,7 @@ def describe_range(start: bytes, end: bytes | None, columns: Sequence[PartitionC
 
 
 def describe_intervals(intervals: Intervals, column: PartitionColumn) -> str:
-    """Return the set that a column's field must be in as text; "" if it is not limited."""
+    """Return the allowed set of a column's field as text; "" if unlimited."""
     if not intervals:
         return NONE
     excluded = _find_excluded(intervals)
@@ -107,7 +108,7 @@ def describe_intervals(intervals: Intervals, column: PartitionColumn) -> str:
 
 
 def describe_interval(low: bytes, high: bytes, column: PartitionColumn) -> str:
-    """Return ``low <= field < high`` as text, "" if the column is not limited; empty bounds are open."""
+    """Return ``low <= field < high`` as text, "" if the column is unlimited; empty bounds are open."""
     single = _describe_single(low, column) if low and high == after(low) else None
     if single is not None:
         return single

@@ -1,6 +1,6 @@
 """The stored form of the partition index: a record for each table, a row for each partition, and postings.
 
-Keys are grouped by a table number. So renaming a table writes one record, and dropping a table deletes one
+Keys begin with a table number. So renaming a table writes one record, and dropping a table deletes one
 range::
 
     px/n                                   -> the last table number
@@ -16,8 +16,8 @@ order.
 
 A store that cannot write several entries atomically writes them in the order of ``EntryKind`` and removes
 them in reverse order. This module does the same, because such a store may write a long transaction in pieces.
-At every moment, every row has its postings and what its payload refers to, and the number of every known
-table is never given to another table.
+At every moment, every row has its postings and the entries that its payload refers to, and no table ever gets
+the number of another known one.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
 
 
 DICTIONARIES: Final = b"pd/"
-"""The prefix under which callers keep what their payloads refer to, under names that follow from the
-content."""
+"""The prefix of shared parts of payloads, which callers store under names that follow from the content."""
 VERSIONS: Final = b"px/v/"
 """The prefix of the versions of tables' rows."""
 VERSION_BYTES: Final = 16
-"""Random, so that no version is ever used twice, in any order in which files are restored."""
+"""Random: no version repeats, in any order of restored files."""
 _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
 _POSTINGS: Final = b"px/c/"
 _DISCARDED: Final = b"px/g/"
 _CHECKED_AT_ONCE: Final = 256
-"""Rows whose postings are fetched together."""
+"""Rows whose postings one request fetches."""
 
 
 class EntryKind(IntEnum):
     """The kind of a stored entry, in the order of writing."""
 
     BASIS = 0
-    """The last table number, and what payloads refer to: harmless alone, and needed by all later records."""
+    """The last table number, and shared parts of payloads: harmless alone, and needed by all later
+    records."""
     POSTING = 1
     ROW = 2
     OTHER = 3
@@ -79,7 +79,7 @@ def kind_of(key: bytes) -> EntryKind:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTable:
-    """An indexed table; a number is never used again for other columns."""
+    """An indexed table; its number never serves other columns."""
 
     number: int
     key_schema: KeySchema
@@ -99,15 +99,13 @@ class IndexedTable:
 
 
 def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
-    """Yield (name, table) of every indexed table; raise StateCorrupt if a record cannot be read."""
+    """Yield (name, table) of every indexed table; raise StateCorrupt for an unreadable record."""
     for key, value in reader.scan(_TABLES, prefix_end(_TABLES)):
         yield key[len(_TABLES) :].decode(), _parse_table(value)
 
 
 def read_table(reader: Reader, name: str) -> IndexedTable | None:
-    """Return one indexed table, None if it is not indexed;
-    raise StateCorrupt if its record cannot be read.
-    """
+    """Return one indexed table, None if there is none; raise StateCorrupt for an unreadable record."""
     value = reader.get(_TABLES + name.encode())
     return None if value is None else _parse_table(value)
 
@@ -128,16 +126,14 @@ def forget_table(txn: Transaction, name: str) -> None:
 
 
 def draw_number(txn: Transaction) -> int:
-    """Return a table number that was never used."""
+    """Return an unused table number."""
     number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
     txn.put(_NUMBER, number.to_bytes(8))
     return number
 
 
 def draw_version() -> bytes:
-    """Return a version that was never used before:
-    equal versions mean equal rows, even in a file that was restored from a backup.
-    """
+    """Return an unused version: equal versions mean equal rows, even in a file restored from a backup."""
     return secrets.token_bytes(VERSION_BYTES)
 
 
@@ -147,12 +143,12 @@ def put_version(txn: Transaction, number: int, version: bytes) -> None:
 
 
 def version_key(number: int) -> bytes:
-    """Return the key of the version of a table's rows; without an entry, the version is not known."""
+    """Return the key of the version of a table's rows; without an entry, the version is unknown."""
     return VERSIONS + number.to_bytes(8)
 
 
 def draw_versions(txn: Transaction) -> None:
-    """Give every table a version, where a file without versions is migrated."""
+    """Give every table a version, when migrating a file without versions."""
     version = draw_version()
     for _, table in read_tables(txn):
         put_version(txn, table.number, version)
@@ -229,7 +225,7 @@ def payloads_of(values: Iterable[bytes]) -> list[bytes]:
 
 
 def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
-    """Read (values, payload) from a stored value; raise StateCorrupt if it is malformed."""
+    """Read (values, payload) from a stored value; raise StateCorrupt for a malformed one."""
     values, separator, payload = value.partition(b"\n")
     read = _parse_json(values)
     if not separator or not isinstance(read, list):
@@ -259,7 +255,7 @@ def check(reader: Reader, table: IndexedTable) -> int:
 
 
 def check_numbers(reader: Reader, numbers: set[int]) -> None:
-    """Assert that nothing is stored under a number that belongs to no table and is not discarded."""
+    """Assert that no number without a table, discarded ones excepted, has stored entries."""
     discarded = {
         int.from_bytes(key[len(_DISCARDED) :]) for key in reader.scan_keys(_DISCARDED, prefix_end(_DISCARDED))
     }
@@ -272,7 +268,7 @@ def check_numbers(reader: Reader, numbers: set[int]) -> None:
 
 
 def _stored_numbers(reader: Reader) -> Iterator[int]:
-    """Yield the table numbers under which rows and postings are stored; a number with both comes twice."""
+    """Yield the table numbers of stored rows and postings; a number with both comes twice."""
     for group in (_ROWS, _POSTINGS):
         at = group
         while found := next(reader.scan_keys(at, prefix_end(group)), None):

@@ -3,8 +3,8 @@
 FilterPlan, ScanPlan and MultiScanPlan of the seed document, as immutable values (Hive's own planner shared
 parts between plans and modified its left operand). A ScanPlan is a box: for some columns, the set that their
 fields must be in. AND intersects boxes; OR collects them and merges those that fit. A plan may be wider than
-its filter and records it (``is_exact``); it is never narrower. Where a filter would need more than
-``BOXES_MAX`` boxes, hulls of neighbouring boxes replace them.
+its filter and records it (``is_exact``); it is never narrower. If a filter would need more than ``BOXES_MAX``
+boxes, hulls of neighbouring boxes replace them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 BOXES_MAX: Final = 1024
-"""Large enough for the lists that clients send, so that a list of structs stays exact."""
+"""Large enough for the lists that clients send: a list of structs stays exact."""
 FACTORS_MAX: Final = 32
-"""ORs multiplied under one AND; further ones are left to the check of each key, because planning would take
+"""ORs multiplied under one AND; the check of each key applies further ones, because planning would take
 seconds."""
 
 
@@ -72,7 +72,7 @@ class ScanPlan(FilterPlan):
         return (self,)
 
     def limit(self, column: int) -> Intervals | None:
-        """Return the set that a column's field must be in, None if the column is unlimited."""
+        """Return the allowed set of a column's field, None if unlimited."""
         return next((intervals for number, intervals in self.limits if number == column), None)
 
 
@@ -108,8 +108,8 @@ def plan_filter(condition: Condition | None) -> FilterPlan:
 
 
 def unite_boxes(plans: Iterable[ScanPlan]) -> FilterPlan:
-    """Return the union of boxes: an unlimited box replaces all others,
-    boxes that differ in their last column are merged.
+    """Return the union of boxes: an unlimited box replaces all others, boxes that differ in their last column
+    merge.
     """
     boxes = list(dict.fromkeys(plans))
     whole = [box for box in boxes if not box.limits]
@@ -167,9 +167,7 @@ def _limit_product(
 
 
 def _reduce(boxes: Sequence[ScanPlan], most: int) -> list[ScanPlan]:
-    """Return at most ``most`` boxes:
-    hulls of neighbours, so that little is read beside the boxes themselves.
-    """
+    """Return at most ``most`` boxes: hulls of neighbours, which add few keys to the boxes themselves."""
     if len(boxes) <= most:
         return list(boxes)
     size = -(-len(boxes) // most)

@@ -1,12 +1,12 @@
 """Hive's BinarySortable encoding: values as bytes that sort in the order of the values.
 
 A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped. Texts end with a
-terminator, which is escaped inside. So every field is prefix-free: fields can be concatenated and compared
-with ``memcmp``. For descending order, every byte is complemented. The bytes are those of Hive's own
-BinarySortableSerDe (the integration tests compare the two), with three deliberate differences:
+terminator, with an escape inside. Every field is therefore prefix-free: concatenated fields compare with
+``memcmp``. Descending order complements every byte. The bytes are those of Hive's own BinarySortableSerDe
+(the integration tests compare the two), with three deliberate differences:
 
 - A text that is not a value of its type has its own marker, which sorts after the values. Hive makes it NULL.
-- Minus zero is encoded as zero. Hive sorts it below zero, so ``x = 0`` would miss it.
+- Minus zero becomes zero. Hive sorts it below zero, so ``x = 0`` would miss it.
 - There is only one NaN.
 
 Dates are proleptic Gregorian and timestamps are in UTC, as in Hive 3 and later. Hive 2 used the time zone of
@@ -166,8 +166,8 @@ def _float(kind: TypeKind, value: float) -> bytes:
 
 
 def _decimal(value: Decimal) -> bytes:
-    """Encode sign, number of digits before the point, and digits;
-    for negatives all but the sign is inverted.
+    """Encode sign, number of digits before the point, and digits; negatives invert everything but the
+    sign.
     """
     sign, digits, places = _digits(value)
     if sign == 1:

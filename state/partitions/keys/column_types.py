@@ -1,8 +1,8 @@
 """The types of partition columns, read from the metastore's type names.
 
-A type holds only what ordering and filtering need: its kind and, for decimals, how many digits fit. A type
-without a sortable form (``timestamp with local time zone``, intervals, complex types) is ``OTHER``: its
-values are kept as text, and filters on it are refused.
+A type holds only the facts for ordering and filtering: its kind and, for decimals, the number of digits. A
+type without a sortable form (``timestamp with local time zone``, intervals, complex types) is ``OTHER``: its
+values stay text, without filters.
 """
 
 from __future__ import annotations

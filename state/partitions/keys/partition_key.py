@@ -10,13 +10,13 @@ This layout has three properties (two required by the seed document, and one mor
 
 - The order of bytes is the order of values, compared with ``memcmp``. Every field is prefix-free, so two
   different rows of fields differ before their names begin, and equal rows have equal positions.
-- Any field is found from the end of the key, without reading the fields before it. Starts are counted
+- Readers find any field from the end of the key, without reading the fields before it. Starts count
   backwards, so a key reads the same after any prefix: a table number in the embedded store, database and
   table in HBase, or the field of a posting.
 - Two partitions whose values have the same typed form (``hr=5`` and ``hr=05``) remain two, because their
   names differ.
 
-A partition's name (``ds=2020-01-01/hr=5``) is its identity in the metastore. It is escaped as by Hive's
+A partition's name (``ds=2020-01-01/hr=5``) is its identity in the metastore. Escapes are those of Hive's
 FileUtils.
 """
 
@@ -154,7 +154,7 @@ def _starts(count: int) -> struct.Struct:
 def format_name(
     columns: Iterable[str], values: Sequence[str], default_partition: str = DEFAULT_PARTITION
 ) -> str:
-    """Return the name of a partition; an empty value is written as the default partition, as by Hive."""
+    """Return the name of a partition; an empty value becomes the default partition, as in Hive."""
     pairs = zip(columns, values, strict=True)
     return "/".join([f"{column}={escape(value) if value else default_partition}" for column, value in pairs])
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The value under which Hive stores rows whose partition column is NULL; a metastore may be configured with
-another name."""
+"""The value under which Hive stores rows whose partition column is NULL; the configuration of a metastore may
+name another."""
 
 CACHED_FIELDS_MAX: Final = 1 << 13
 _ENCODERS_MAX: Final = 64
@@ -64,7 +64,7 @@ def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_P
 
 @lru_cache(maxsize=_ENCODERS_MAX)
 def field_encoder(type_: ColumnType, default_partition: str = DEFAULT_PARTITION) -> Callable[[str], bytes]:
-    """Return ``encode_text`` for one type. It is cached, because many partitions share few values.
+    """Return ``encode_text`` for one type. Cached, because many partitions share few values.
 
     The text alone is the key of the cache. A key of several parts would be an object at which every garbage
     collection looks: for 65,000 of them, all threads stop for some hundredths of a second.

@@ -44,28 +44,27 @@ class TimelineChange:
         self._owned: set[tuple[int, TimelineKey]] = set()
         self.skipped: Counter[str] = Counter()
         self.has_discarded = False
-        """Whether the content of a table waits to be removed (``records.sweep``)."""
+        """Whether the content of a table waits for its removal (``records.sweep``)."""
 
     def publish(self) -> None:
         """Show the changes to readers; call it once, after the transaction has committed."""
         self._publish(self._touched, self.skipped)
 
     def follows(self, name: str) -> bool:
-        """Whether a table is followed, including this change."""
+        """Whether a table has timelines, including this change."""
         return self._current(name) is not None
 
     def settings(self, name: str) -> TableSettings:
-        """Return a table's settings, including this change; raise NotFound if it is not followed."""
+        """Return a table's settings, including this change; raise NotFound without timelines of it."""
         return self._require(name).settings
 
     def is_stale(self, name: str) -> bool:
-        """Whether a table must be loaded again, including this change; False if it is not followed."""
+        """Whether a table needs another load, including this change; False without timelines."""
         current = self._current(name)
         return current is not None and current.stale
 
     def follow(self, name: str, settings: TableSettings) -> None:
-        """Follow a table, without partitions;
-        nothing changes if it is already followed with the same settings.
+        """Follow a table, without partitions; changes nothing if its settings are the same.
 
         Other settings keep the storage forms of single timelines, unless they have another form themselves.
         """
@@ -78,7 +77,7 @@ class TimelineChange:
         self._save(name, TableTimelines(records.draw_number(self._txn), settings, forms=forms))
 
     def forget(self, name: str) -> None:
-        """Forget a table and its timelines; an unknown table is ignored."""
+        """Forget a table and its timelines; ignore an unknown one."""
         current = self._current(name)
         if current is not None:
             self._discard(current.number)
@@ -86,9 +85,7 @@ class TimelineChange:
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a table's timelines under a new name, at the cost of one record;
-        an unknown table is ignored.
-        """
+        """Keep a table's timelines under a new name, at the cost of one record; ignore an unknown table."""
         current = self._current(old)
         if current is not None and old != new:
             self.forget(new)
@@ -99,13 +96,13 @@ class TimelineChange:
     def add(self, name: str, spec: Spec, period: UpdatePeriod | None = None) -> None:
         """Add a partition; ``period`` is the period in its parameter, or None.
 
-        Raises NotFound if the table is not followed.
+        Raises NotFound without timelines of the table.
         """
         table = self._copy_on_write(name)
         self._replace(table, spec, self._read(table, spec, period))
 
     def drop(self, name: str, spec: Spec) -> None:
-        """Drop a partition. Raises NotFound if the table is not followed."""
+        """Drop a partition. Raises NotFound without timelines of the table."""
         table = self._copy_on_write(name)
         if not table.counted and not table.settings.is_sole:
             if not table.stale:
@@ -128,8 +125,8 @@ class TimelineChange:
         self.finish_listing(name, listing, number)
 
     def finish_listing(self, name: str, listing: ListingLoad, number: int) -> None:
-        """Replace a table's timelines by a listing,
-        for the same settings, that is completely written under ``number``.
+        """Replace a table's timelines by a listing, for the same settings, whose content is complete under
+        ``number``.
         """
         table = self._copy_on_write(name)
         assert table.settings == listing.settings, name
@@ -158,7 +155,7 @@ class TimelineChange:
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
         """Set the storage form of one timeline; ``build_form_properties`` returns the properties to write.
 
-        Raises ConfigError for an unknown form, NotFound for a table or column that is not followed.
+        Raises ConfigError for an unknown form, NotFound for a table or column without timelines.
         """
         table = self._copy_on_write(name)
         key = (period, table.column_number(column))
@@ -191,9 +188,7 @@ class TimelineChange:
     def _replace_ignored(
         self, table: TableTimelines, spec: Spec, after: tuple[PartitionEntry, ...] | None
     ) -> None:
-        """Record which values of a partition are ignored;
-        ``after`` are its entries, or None if it is dropped.
-        """
+        """Record the ignored values of a partition; ``after`` are its entries, or None if dropped."""
         if table.ignored is None:
             return
         values = list_values(table.settings, spec)
@@ -239,9 +234,7 @@ class TimelineChange:
         return current
 
     def _renumber(self, name: str) -> TableTimelines:
-        """Return a table under a new number,
-        so that its content is replaced without deleting the old one now.
-        """
+        """Return a table under a new number, which replaces its content without deleting the old one now."""
         table = self._copy_on_write(name)
         self._discard(table.number)
         table.number = records.draw_number(self._txn)

@@ -1,7 +1,7 @@
-"""Facts: storage tables that hold the same data and are covered together.
+"""Facts: storage tables with the same data, which a cover combines.
 
-The configuration groups tables into facts, each table with the time for which it may answer. Tables that are
-not followed (yet) have no partitions for a cover; strict mode then reports what is missing.
+The configuration groups tables into facts, each table with the time for which it may answer. Tables without
+timelines (yet) have no partitions for a cover; strict mode then reports the missing ones.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Fact:
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return the partitions of the fact's tables by a time column;
-        raise NotFound if none of them is followed.
+        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them has
+        timelines.
         """
         followed = set(timelines.tables())
         storages_ = [

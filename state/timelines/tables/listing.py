@@ -1,9 +1,9 @@
 """A listing of all partitions of one table, as timelines: computed without the store, then written in steps.
 
 A table may have millions of partitions, so neither may take place in one transaction, or keep every partition
-as objects in memory. The listing is read twice: first the values of each timeline are collected and sorted,
-which decides which of them are strays; then the entries of each partition are written, under its own
-number. ``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
+as objects in memory. It reads the listing twice: the first pass collects and sorts the values of each
+timeline, which decides on strays; the second writes the entries of each partition, under its own number.
+``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _BUCKETS: Final = 1024
-"""Each is sorted separately, so no single call sorts a million keys."""
+"""Each has its own sort: no single call sorts a million keys."""
 
 
 class ListingLoad:
@@ -49,16 +49,16 @@ class ListingLoad:
         """``partitions`` begins a pass over all partitions, each of them once:
         the values, and the period in its parameter.
 
-        ``pause`` is called between parts of long computations.
+        Calls ``pause`` between parts of long computations.
         """
         self._pause = pause
         self.settings = settings
         self._partitions = partitions
         self.runs: dict[TimelineKey, Runs] = {}
         self.skipped: Counter[str] = Counter()
-        """Values that were refused, by reason."""
+        """Refused values, by reason."""
         self.ignored: dict[int, IgnoredValues] = {}
-        """The refused values by the number of their column; complete when ``content`` has been read."""
+        """The refused values by the number of their column; complete at the end of ``content``."""
         self._shared: dict[TimelineKey, tuple[array[int], array[int]]] = {}
         """Values of more than one partition, with their numbers of partitions.
 
@@ -79,7 +79,7 @@ class ListingLoad:
             self._compute_timeline(key, listed)
 
     def content(self, number: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys and values that are to be written under a table number. This is the second pass."""
+        """Yield the keys and values for a table number. This is the second pass."""
         for key, runs in self.runs.items():
             for pair in runs.pairs():
                 yield records.encode_run(number, key, pair)
@@ -117,12 +117,12 @@ class ListingLoad:
 
 
 class ListingWriter:
-    """Writes the content of a listing under its table number in steps,
-    and continues what an interrupted load has written.
+    """Writes the content of a listing under its table number in steps, and continues after an interrupted
+    load.
 
-    A load that was interrupted, by a restart or by a change of the table, has left content of an older
-    listing. The new listing may differ from it anywhere. So every key is compared instead of written again,
-    which takes a fraction of the time; at the end, keys that the new listing does not have are removed.
+    A load interrupted by a restart or by a change of the table has left content of an older listing. The new
+    listing may differ from it anywhere. A comparison of every key replaces most writes, in a fraction of the
+    time; the end removes keys that the new listing does not have.
     """
 
     def __init__(self, listing: ListingLoad, number: int, *, resumed: bool) -> None:
@@ -164,8 +164,8 @@ class ListingWriter:
 
 
 class KeySet:
-    """A set of millions of keys in eight bytes each:
-    their hashes, so two keys are confused once in 10^19 comparisons.
+    """A set of millions of keys in eight bytes each: their hashes, which confuse two keys once in 10^19
+    comparisons.
     """
 
     def __init__(self) -> None:
@@ -201,8 +201,8 @@ def _count_repeated(ordered: Iterable[int], runs: Runs) -> tuple[array[int], arr
 
 
 def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[str]:
-    """Return a partition's values;
-    a name has the default partition's where a listing of whole partitions or an event has "".
+    """Return a partition's values; a name has the default partition's for "" in a listing of whole partitions
+    or an event.
     """
     values = [spec.get(column.lower(), "") for column in settings.partition_columns]
     return ["" if value == DEFAULT_PARTITION else value for value in values]

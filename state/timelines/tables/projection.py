@@ -10,9 +10,9 @@ Every call is idempotent, so a snapshot and the events since its start may overl
 with the same values changes nothing; with another period it moves; dropping an unknown partition does
 nothing.
 
-A table that was loaded from its own properties has no records of its partitions. This is exact if the time
-column is the only partition column. Otherwise the first drop makes the table stale, because another partition
-may still have the value; the caller then loads the table again from its partitions.
+A table loaded from its own properties has no records of its partitions. This is exact if the time column is
+the only partition column. Otherwise the first drop makes the table stale, because another partition may still
+have the value; the caller then loads the table again from its partitions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Timelines:
     def __init__(self, tables: Mapping[str, TableTimelines] | None = None) -> None:
         self._tables = dict(tables or {})
         self.skipped: Counter[str] = Counter()
-        """Values that were ignored since the start, by reason: ``no-time`` or ``stray``."""
+        """Ignored values since the start, by reason: ``no-time`` or ``stray``."""
 
     @staticmethod
     def open(reader: Reader) -> Timelines:
@@ -67,7 +67,7 @@ class Timelines:
         return self._tables.keys()
 
     def settings(self, table: str) -> TableSettings:
-        """Return a table's settings; raise NotFound if it is not followed."""
+        """Return a table's settings; raise NotFound without timelines of it."""
         return self._table(table).settings
 
     def timelines(self, table: str) -> list[Timeline]:
@@ -89,9 +89,7 @@ class Timelines:
         return Runs() if timeline is None else timeline.runs
 
     def ignored(self, table: str, column: str) -> IgnoredValues | None:
-        """Return the values of a time column that are in none of its timelines,
-        or None if they are not known.
-        """
+        """Return the values of a time column outside its timelines, or None if unknown."""
         followed = self._table(table)
         return followed.ignored_values(followed.column_number(column))
 

@@ -1,12 +1,12 @@
 """Timelines in a store: tables, runs, partitions and reference counts.
 
-A value exists as long as any partition has it, so partitions must be counted. Each partition has a record,
-which makes repeated events harmless and keeps the period, which a drop event does not contain. A value that
-several partitions share has a count. Runs are stored as they are, one key per run, so opening costs the
-number of runs and not of partitions. A table with a single partition column needs neither records nor counts,
-because its runs contain everything.
+A value exists as long as any partition has it; each therefore has a count of partitions. Each partition has a
+record, which makes repeated events harmless and keeps the period, which a drop event does not contain. A
+value that several partitions share has a count. One key stores one run: opening costs the number of runs and
+not of partitions. A table with a single partition column needs neither records nor counts, because its runs
+contain everything.
 
-Keys are grouped by a table number, so a renamed table keeps everything::
+Keys begin with a table number, so a renamed table keeps everything::
 
     tl/n                                    -> the last table number
     tl/t/<name>                             -> number, settings, state (JSON)
@@ -49,7 +49,7 @@ _LOADING: Final = b"tl/l/"
 _GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS, _IGNORED)
 _PERIODS: Final = tuple(UpdatePeriod)
 _CODES: Final = {period: code for code, period in enumerate(_PERIODS)}
-"""Stored, so new periods must be added at the end of the enum."""
+"""The store contains these numbers: add new periods at the end of the enum."""
 _SIGN: Final = 1 << 63
 _decoder: Final = json.JSONDecoder()
 
@@ -85,7 +85,7 @@ def delete_table(txn: Transaction, name: str) -> None:
 
 
 def draw_number(txn: Transaction) -> int:
-    """Return a table number that was never used."""
+    """Return an unused table number."""
     number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
     txn.put(_NUMBER, number.to_bytes(8))
     return number
@@ -126,14 +126,14 @@ def end_load(txn: Transaction, table: int) -> None:
 
 
 def abandon_load(txn: Transaction, table: int) -> None:
-    """Have the content of a load removed that was not finished."""
+    """Remove the content of an unfinished load."""
     end_load(txn, table)
     discard_table(txn, table)
 
 
 def read_loads(reader: Reader) -> dict[int, str]:
-    """Return the numbers of all loads that were begun and not finished,
-    in order, with the names of their tables ("": not recorded).
+    """Return the numbers of all unfinished loads, in order, with the names of their tables ("": not
+    recorded).
     """
     stored = reader.scan(_LOADING, prefix_end(_LOADING))
     return {int.from_bytes(key[len(_LOADING) :]): name.decode() for key, name in stored}
@@ -250,17 +250,17 @@ def read_all_entries(reader: Reader, table: int) -> Iterator[PartitionEntry]:
 
 
 def encode_ignored(table: int, column: int, text: str, values: Sequence[str]) -> bytes:
-    """Return the key for a partition whose value in a time column is ignored; its value is empty."""
+    """Return the key for a partition with an ignored value in a time column; it has an empty value."""
     return _encode_ignored(table, column, text) + _encode_values(values)
 
 
 def add_ignored(txn: Transaction, table: int, column: int, text: str, values: Sequence[str]) -> None:
-    """Record that a partition's value in a time column is ignored; harmless if it is recorded."""
+    """Record that a partition's value in a time column does not count; harmless if repeated."""
     txn.put(encode_ignored(table, column, text, values), b"")
 
 
 def drop_ignored(txn: Transaction, table: int, column: int, text: str, values: Sequence[str]) -> bool:
-    """Forget that a partition's value is ignored; return whether no other partition has it."""
+    """Forget the ignored value of a partition; return whether no other partition has it."""
     txn.delete(encode_ignored(table, column, text, values))
     start = _encode_ignored(table, column, text)
     return next(iter(txn.scan_keys(start, prefix_end(start))), None) is None
@@ -331,7 +331,7 @@ def _encode_partition_key(table: int, values: Sequence[str]) -> bytes:
 
 
 def _encode_ignored(table: int, column: int, text: str) -> bytes:
-    """The text is a JSON string, so that no key of one text begins with another."""
+    """The text is a JSON string: no key of one text begins with another."""
     return _IGNORED + table.to_bytes(8) + column.to_bytes(2) + encode_basestring_ascii(text).encode()
 
 

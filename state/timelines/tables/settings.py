@@ -1,5 +1,5 @@
-"""Settings of a table's timelines:
-its partition columns, those that hold time, and how their values are read.
+"""Settings of a table's timelines: its partition columns, those that hold time, and the reading of their
+values.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _WITH_ISO_WEEKS: Final = tuple(
     UpdatePeriod.WEEKLY_ISO if period is UpdatePeriod.WEEKLY else period for period in _WITH_WEEKS
 )
 ODD_SHARE_MAX: Final = 0.01
-"""The share of values that need not be times in a column that is detected as one."""
+"""The share of other values than times in a detected time column."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """How one table is followed.
+    """Settings of one table.
 
     If ``periods`` is empty, the period comes from each partition's own parameter, or else from the form of
     its value. A value of seven characters is then a month and one of nineteen a second, so a table of
@@ -69,17 +69,15 @@ class TableSettings:
 
     @property
     def is_sole(self) -> bool:
-        """Whether a time column is the only partition column, so that a value exists at most once."""
+        """Whether a time column is the only partition column and each value exists at most once."""
         return len(self.partition_columns) == 1
 
     def candidate_periods(self) -> tuple[UpdatePeriod, ...]:
-        """Return the periods that are tried, in order, for a value without a parameter."""
+        """Return the periods to try, in order, for a value without a parameter."""
         return self.periods or (_WITH_ISO_WEEKS if self.iso_weeks else _WITH_WEEKS)
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
-        """Return (period, ordinal) of a value, or None if it is not a time,
-        is a sentinel, or its period is not followed.
-        """
+        """Return (period, ordinal) of a value, or None for no time, a sentinel, or a disregarded period."""
         if text in self.sentinels or text[:_DAY_LENGTH] in self.sentinels:
             return None
         if period is UpdatePeriod.WEEKLY and self.iso_weeks:
@@ -98,7 +96,7 @@ class TableSettings:
 
     @staticmethod
     def from_json(values: Mapping[str, object]) -> TableSettings:
-        """Read what ``to_json`` returned; raise StateCorrupt for anything else."""
+        """Read the output of ``to_json``; raise StateCorrupt for anything else."""
         try:
             plain = json.loads(json.dumps(dict(values)))
             plain["periods"] = tuple(UpdatePeriod[name] for name in plain["periods"])
@@ -129,7 +127,7 @@ def detect_time_columns(
 
     One value in a hundred may be something else. ``ignored`` are values without meaning for this decision,
     such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too
-    often a plain number. A column in ``known`` was detected before; a single time is sufficient to keep it.
+    often a plain number. A column in ``known`` is an earlier result; a single time is sufficient to keep it.
     """
     skipped = set(ignored)
     candidates = [

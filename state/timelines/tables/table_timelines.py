@@ -1,8 +1,7 @@
 """The timelines of one table:
 settings, timelines in memory, store records, and loading a whole table at once.
 
-Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it
-touches.
+Published instances never change. A change works on ``copy()`` and on copies of the timelines that it touches.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ TimelineKey = tuple[UpdatePeriod, int]
 
 @dataclass(slots=True)
 class TableTimelines:
-    """The timelines of one table, and how they are followed.
+    """The timelines of one table, and their settings.
 
-    ``number`` groups the table's keys in the store, so that a rename keeps them.
+    ``number`` is part of the table's keys in the store; a rename keeps it.
     """
 
     number: int
@@ -46,13 +45,13 @@ class TableTimelines:
     """Storage forms other than that of the settings, by ``PERIOD.column``: read from properties, or migrated
     to."""
     counted: bool = True
-    """Whether every partition is recorded, or need not be; False after loading from properties."""
+    """Whether every partition has a record, or needs none; False after loading from properties."""
     stale: bool = False
-    """Whether a drop could not be decided, so that the table must be loaded again."""
+    """Whether a drop was undecidable and the table needs another load."""
     ignored: dict[int, IgnoredValues] | None = field(default_factory=dict)
     """Values that are in no timeline, by the number of their column.
 
-    None if they are not known: properties do not contain them, and older versions did not record them.
+    None if unknown: properties do not contain them, and older versions did not record them.
     """
 
     @staticmethod
@@ -74,7 +73,7 @@ class TableTimelines:
         return table
 
     def to_record(self) -> dict[str, object]:
-        """Return what the store keeps in addition to runs and partitions."""
+        """Return the stored form of everything except runs and partitions."""
         return {
             "number": self.number,
             "settings": self.settings.to_json(),
@@ -85,12 +84,12 @@ class TableTimelines:
         }
 
     def copy(self) -> TableTimelines:
-        """Return a copy whose timelines are still shared."""
+        """Return a copy that still shares the timelines."""
         ignored = None if self.ignored is None else dict(self.ignored)
         return replace(self, timelines=dict(self.timelines), forms=dict(self.forms), ignored=ignored)
 
     def ignored_values(self, column: int) -> IgnoredValues | None:
-        """Return the values of a time column that are in no timeline, or None if they are not known."""
+        """Return the values of a time column outside the timelines, or None if unknown."""
         return None if self.ignored is None else self.ignored.get(column, IgnoredValues())
 
     def new_timeline(self, key: TimelineKey, runs: Runs | None = None) -> Timeline:
