@@ -127,7 +127,7 @@ class Transient(TidelineError):
 
 
 class MetastoreUnavailable(Transient):
-    """No configured metastore accepted a connection, or the connection broke before the call went out."""
+    """No configured metastore accepted a connection, or the connection broke before the call was sent."""
 
     code = "metastore-unavailable"
     default_hint = "Check that the metastore runs and that its address in the configuration is correct."
@@ -252,7 +252,7 @@ class NotYet(Transient):
 
 
 class AmbiguousCall(Transient):
-    """The call went out, but no answer arrived. The server may have applied it."""
+    """The call was sent, but no answer arrived. The server may have applied it."""
 
     code = "ambiguous-call"
     default_hint = "Repeat the call only if it is idempotent; otherwise read the current state first."
@@ -334,13 +334,13 @@ class Unsupported(Refused):
 
 
 class BadInput(TidelineError):
-    """Unusable input."""
+    """Tideline cannot use the input."""
 
     code = "bad-input"
 
 
 class MalformedEvent(BadInput):
-    """An event is not decodable."""
+    """Tideline cannot decode an event."""
 
     code = "malformed-event"
     default_hint = "The record is in the dead-letter topic: run 'tideline dlq show'."
@@ -405,7 +405,7 @@ class Inconsistent(TidelineError):
 
 
 class GapDetected(Inconsistent):
-    """Event ids are missing and no place has them any more."""
+    """Event ids are missing, and Tideline cannot read them any more."""
 
     code = "gap"
     default_hint = (

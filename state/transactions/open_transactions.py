@@ -69,7 +69,7 @@ class OpenTxn:
     """The current name of each table renamed since it allocated a write id, by earlier name and write id;
     ``GONE`` for a dropped one. The source names its write events as at the time of the write."""
     concurrent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By table: the lower write ids, at most ``CONCURRENT_MAX``, open at the allocation of its own; no entry
+    """By table: the lower write ids, at most ``CONCURRENT_MAX``, open at its allocation; no entry
     without any."""
 
     def move(self, table: str, write_id: int, current: str) -> None:

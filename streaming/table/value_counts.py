@@ -13,7 +13,7 @@ rule this out, and reading thousands of them is slow. So a rewritten partition s
     <layout version>.<digest of the files>.<one character per slot>
 
 The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to
-seven, and so on). This is exact where it matters and fits 1,500 slots into one parameter. The digest covers
+seven, and so on). This is exact for small numbers and fits 1,500 slots into one parameter. The digest covers
 names and sizes of the files. If the layout version or the files differ from those that were counted (a file
 was added, a crash occurred between publishing and counting, the layout changed), the stored count is ignored
 and the footers are read.
