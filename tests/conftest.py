@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 
 if TYPE_CHECKING:
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
 
 settings.register_profile("tideline", settings(), deadline=None)
 settings.load_profile("tideline")
+
+SHARING: Final = tuple(f"tests/integration/{name}/" for name in ("flat", "hbase", "keylog"))
+"""Folders whose tests share Spark, HBase or databases."""
+
+
+class _ByServers(LoadFileScheduling):  # type: ignore[misc]  # has no types
+    """Lets one process run all tests of a file, or of a folder that shares servers: each of these then starts
+    once, and stays warm."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder: str = next(filter(nodeid.startswith, SHARING), "")
+        return folder or str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Replace the scheduler of ``--dist loadfile``."""
+    return _ByServers(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)

@@ -102,6 +102,7 @@ def test_a_crash_at_any_step_of_following_and_loading_ends_like_a_rebuild(
         assert json.loads(done.stdout)["partitions"] == index, name
 
 
+@pytest.mark.long
 def test_a_crash_around_publishing_ends_with_correct_properties(
     hive: Session, source: ClusterEndpoints, database: str, tmp_path: Path
 ) -> None:

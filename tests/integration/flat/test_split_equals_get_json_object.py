@@ -354,6 +354,7 @@ def test_quoted_numbers_fit_if_the_rules_allow_it_and_json_writes_them_alike(ses
         assert {str(row.text)[5:-1].strip() for row in rows if not row.rescued} == kept
 
 
+@pytest.mark.long
 def test_generated_events_are_equal_row_for_row(session: Any) -> None:
     texts = list(lines(2_000))
     types = types_seen(texts)

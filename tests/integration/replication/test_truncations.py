@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.builders.replication.replica import Replica
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("columns", "kind"),
     [("(id int, dt string)", INSERT_ONLY), ("(id int) partitioned by (dt string)", ACID)],
