@@ -30,7 +30,7 @@ from daemon.partitions.queries import (
     ListTables,
     NamesByValues,
 )
-from daemon.terminal.application import CommandGroup, echo_json, print_text
+from daemon.terminal.application import CommandGroup, echo_json, print_text, shown_max
 from daemon.terminal.layout import aligned_lines
 
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 8
-"""Ranges that are printed; more are counted, and ``--json`` has them."""
+"""Ranges that are printed; more are counted, and ``-o wide`` has them."""
 
 
 _BRANCH: Final = Partitions()
@@ -249,7 +249,7 @@ def count_text(answer: Answer) -> str:
 
 def explain_text(answer: Answer) -> str:
     """Return the plan and its cost."""
-    ranges = [f"  {text}" for text in answer["ranges"][:RANGES_MAX]]
+    ranges = [f"  {text}" for text in answer["ranges"][: shown_max(RANGES_MAX)]]
     more = answer["range_count"] - len(ranges)
     joined = ", ranges joined (too many)" if answer["capped"] else ""
     return "\n".join(

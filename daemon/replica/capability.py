@@ -147,6 +147,6 @@ class Replica(Capability):
                 *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
                 *policy_routes(runtime.config, runtime.audit),
                 *policy_list_routes(runtime.config, runtime.status),
-                *limit_routes(runtime.config, replicas.shared, runtime.audit, lambda: replicas.ledgers),
+                *limit_routes(runtime.config, replicas.shared, runtime.audit, replicas.names),
             ),
         )

@@ -130,6 +130,10 @@ class Replicas:
         """Return the projections of all replicas; each has a loop."""
         return tuple(replica.part for replica in self.all)
 
+    def names(self) -> list[str]:
+        """Return the names of the policies, sorted."""
+        return sorted(self._by_policy)
+
     def status_of(self, policy: str) -> ProjectionStatus | None:
         """Return the status of a policy's projection; None if it does not run yet."""
         found = self._by_policy.get(policy)

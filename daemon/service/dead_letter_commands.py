@@ -18,6 +18,7 @@ from daemon.terminal.application import (
     json_option,
     load_config,
     print_text,
+    shown_max,
 )
 from daemon.terminal.layout import escape_controls, left_aligned
 
@@ -73,11 +74,9 @@ def show(number: int, config_path: Path | None, as_json: bool) -> None:
         return
     for name, text in _row(described).items():
         print_text(f"{name:10} {text}")
-    shown = (
-        value
-        if len(value) <= VALUE_CHARACTERS_MAX
-        else f"{value[:VALUE_CHARACTERS_MAX]}… ({len(value)} characters)"
-    )
+    shown = value[: shown_max(VALUE_CHARACTERS_MAX)]
+    if len(shown) < len(value):
+        shown += f"… ({len(value)} characters)"
     print_text(f"\n{shown}")
 
 

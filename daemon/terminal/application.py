@@ -6,6 +6,7 @@ protocol ``Application`` and passes itself to commands in click's context.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -122,6 +123,11 @@ def output_form() -> str:
     """Return the form in which the current command prints."""
     context = click.get_current_context(silent=True)
     return "text" if context is None else str(context.meta.get(_FORM, "text"))
+
+
+def shown_max(number: int) -> int:
+    """Return how many of something are shown: ``number``, or all of them with ``-o wide``."""
+    return sys.maxsize if output_form() == "wide" else number
 
 
 def json_option(command: Command) -> Command:

@@ -18,7 +18,7 @@ from daemon.catalog.command_options import (
     query_options,
     summary_lines,
 )
-from daemon.terminal.application import CommandGroup, echo_json, print_text
+from daemon.terminal.application import CommandGroup, echo_json, print_text, shown_max
 from daemon.terminal.layout import aligned_lines
 from daemon.timelines.capability import Timelines
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
@@ -177,7 +177,7 @@ def show_text(answer: Answer) -> str:
         ]
         if one["first"] is not None:
             lines.append(f"  {one['first']} |{one['bar']}| {one['latest']}")
-        lines += [f"  missing {_range(hole)}" for hole in one["holes"][:LINES_MAX]]
+        lines += [f"  missing {_range(hole)}" for hole in one["holes"][: shown_max(LINES_MAX)]]
         lines += _more(len(one["holes"]), "holes")
     for one in answer.get("ignored", ()):
         lines += _ignored_lines(one)
@@ -197,7 +197,7 @@ def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
         else count_text(one["count"], "value is", "values are")
     )
     lines = ["", f"{one['column']}: {count} ignored, because no timeline contains such values"]
-    lines += [f"  ignored {value}" for value in one["values"][:LINES_MAX]]
+    lines += [f"  ignored {value}" for value in one["values"][: shown_max(LINES_MAX)]]
     return [*lines, *_more(len(one["values"]), "ignored values")]
 
 
@@ -223,11 +223,13 @@ def cover_text(answer: Answer) -> str:
     ]
     rows = [
         (run["table"], run["period"], run["first"], run["last"], str(run["count"]))
-        for run in answer["runs"][:LINES_MAX]
+        for run in answer["runs"][: shown_max(LINES_MAX)]
     ]
     lines += aligned_lines(("table", "period", "first", "last", "partitions"), rows)
     lines += _more(answer["run_count"], "runs")
-    lines += [f"missing {part['period']} {part['range']}" for part in answer["missing"][:LINES_MAX]]
+    lines += [
+        f"missing {part['period']} {part['range']}" for part in answer["missing"][: shown_max(LINES_MAX)]
+    ]
     lines += _more(len(answer["missing"]), "missing ranges")
     lines += [f"{table}: {text}" for table, text in answer.get("where", {}).items()]
     return "\n".join([*lines, as_of(answer), *_problems(answer)])
@@ -241,7 +243,10 @@ def check_text(result: Mapping[str, Any]) -> str:
     lines = [f"{result['table']}: differs{moving}, {as_of(result)}"]
     for one in result["drift"]:
         for kind in ("missing", "surplus"):
-            lines += [f"  {one['column']} {one['period']} {kind} {part}" for part in one[kind][:LINES_MAX]]
+            lines += [
+                f"  {one['column']} {one['period']} {kind} {part}"
+                for part in one[kind][: shown_max(LINES_MAX)]
+            ]
             lines += _more(len(one[kind]), kind)
     return "\n".join(lines)
 
@@ -252,7 +257,7 @@ def _problems(answer: Answer) -> list[str]:
 
 
 def _more(count: int, what: str) -> list[str]:
-    return more_lines(count - LINES_MAX, what)
+    return more_lines(count - shown_max(LINES_MAX), what)
 
 
 def _range(ends: Sequence[str]) -> str:

@@ -175,8 +175,8 @@ class FileSystem(Protocol):
         raise NotFound if it does not exist.
         """
 
-    def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy the next bytes inside the kernel and return their number;
+    def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:
+        """Copy the next ``size_bytes`` at most inside the kernel and return their number;
         0 at the end, or if that is not possible here.
         """
 

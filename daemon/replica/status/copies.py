@@ -35,6 +35,11 @@ _COUNTERS: Final = (
         "Copy attempts whose checksum differed from the recorded one.",
         "mismatches",
     ),
+    (
+        "tideline_copies_limited_seconds",
+        "Time for which copies waited because of a limit (bytes_per_s_max), all of them together.",
+        "limited_s",
+    ),
 )
 _GAUGES: Final = (
     ("tideline_copies_waiting", "Files that are being copied or waiting to be copied.", "waiting"),
@@ -58,6 +63,8 @@ class CopyStatus:
     mismatches: int = 0
     """Attempts whose checksum differed from the recorded one."""
     failed: int = 0
+    limited_s: float = 0.0
+    """Time for which copies waited because of a limit, all of them together."""
     job: JobStatus | None = None
     """The copy job that runs."""
 
@@ -76,6 +83,7 @@ def describe_copies(policy: str, context: Context, copies: CopyPool, loads: Load
         fallbacks=done.from_change_manager,
         mismatches=done.mismatches,
         failed=done.failed,
+        limited_s=round(done.limited_s, 3),
         job=None if context.jobs is None else context.jobs.running,
     )
 

@@ -1,9 +1,9 @@
 """Bytes a second: rates that copies share, and the rates that hold for one pool of copies (``Throttle``).
 
-A step of a copy is at most 64 MiB. It is made at once if all earlier ones are paid for, and is then paid for
-itself. So a rate is kept on average, and no file is too large. If several threads wait, the most urgent kind
-of copy comes first, and within one kind the one that waits longest: replay waits for one step of a load at
-most.
+A step of a copy has the bytes of one second and at most 64 MiB inside the kernel, and 1 MiB elsewhere. It is
+made at once if all earlier ones are paid for, and is then paid for itself. So a rate is kept on average, and
+no file is too large. If several threads wait, the most urgent kind of copy comes first, and within one kind
+the one that waits longest: replay waits for one step of a load at most.
 
 A rate can be changed, or removed, while threads wait.
 """
@@ -15,6 +15,8 @@ import time
 from enum import IntEnum
 from itertools import count
 from typing import TYPE_CHECKING
+
+from handlers.files.copying.transfer import STEP_BYTES_MAX
 
 
 if TYPE_CHECKING:
@@ -90,11 +92,19 @@ class ByteRate:
 class Throttle:
     """The rates that hold for one pool of copies; thread-safe."""
 
-    def __init__(self, rates: Sequence[ByteRate], urgency: Urgency = Urgency.REPLAY) -> None:
+    def __init__(
+        self,
+        rates: Sequence[ByteRate],
+        urgency: Urgency = Urgency.REPLAY,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._rates = rates
         self._is_closed = False
         self._lock = threading.Lock()
         self._waiting = 0
+        self._waited_s = 0.0
         self.urgency = urgency
         """Of the copies from now on."""
 
@@ -108,20 +118,32 @@ class Throttle:
         """Whether a thread waits because of a limit."""
         return self._waiting > 0
 
+    @property
+    def waited_s(self) -> float:
+        """For how long threads have waited because of a limit, all of them together."""
+        return self._waited_s
+
+    def step_bytes(self) -> int:
+        """Return how many bytes the next step inside the kernel may have."""
+        limits = (rate.bytes_per_s for rate in self._rates)
+        return min([STEP_BYTES_MAX, *(limit for limit in limits if limit is not None)])
+
     def use(self, size_bytes: int) -> None:
         """Wait until the bytes are within all rates, or the throttle is closed."""
         if not self.is_limited:
             return
         self._count(1)
+        began_s = self._clock()
         try:
             for rate in self._rates:
                 rate.use(size_bytes, self.urgency, lambda: self._is_closed)
         finally:
-            self._count(-1)
+            self._count(-1, self._clock() - began_s)
 
-    def _count(self, change: int) -> None:
+    def _count(self, change: int, waited_s: float = 0.0) -> None:
         with self._lock:
             self._waiting += change
+            self._waited_s += waited_s
 
     def close(self) -> None:
         """Let all waiting threads continue at once, and never wait again."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.origins import CrcTypes, FileOrigin, choose_error, list_origins
 from handlers.files.copying.transfer import (
+    STEP_BYTES_MAX,
     Cancellation,
     ContentDiffers,
     Moved,
@@ -159,6 +160,7 @@ class Copier:
         cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,
+        step_bytes: Callable[[], int] = lambda: STEP_BYTES_MAX,
     ) -> Copied:
         """Copy the recorded content of ``task.source`` to the target file, which is durable after ``settle``.
 
@@ -174,7 +176,7 @@ class Copier:
             require_directory(self._file_systems, parse_location(task.above_uri))
         if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
-        transfer = Transfer(cancelled, reserve, moved)
+        transfer = Transfer(cancelled, reserve, moved, step_bytes)
         if (size_bytes := self._find_recorded_content(origins[0].checksum, target, transfer)) is not None:
             return Copied(
                 size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started

@@ -63,6 +63,8 @@ class CopyCounters:
     failed: int = 0
     seconds: float = 0.0
     """Sum over all copies, so more than the elapsed time."""
+    limited_s: float = 0.0
+    """Time for which copies waited because of a limit, all of them together."""
 
     def plus(self, other: CopyCounters) -> CopyCounters:
         """Return the totals of both pools."""
@@ -199,7 +201,7 @@ class CopyPool:
     def counters(self) -> CopyCounters:
         """Return the totals so far."""
         with self._lock:
-            return self._counters
+            return replace(self._counters, limited_s=self._throttle.waited_s)
 
     def pending(self) -> tuple[int, int]:
         """Return the approximate numbers of queued and running copies."""
@@ -269,7 +271,11 @@ class CopyPool:
         try:
             handle.require_not_cancelled()
             copied = self._copier.publish(
-                handle.task, cancelled=handle, reserve=reserve, moved=self._note_step
+                handle.task,
+                cancelled=handle,
+                reserve=reserve,
+                moved=self._note_step,
+                step_bytes=self._throttle.step_bytes,
             )
         except BaseException as failure:  # noqa: BLE001 - passed to the waiting caller; it must not end the worker
             self._finish(handle, None, failure)

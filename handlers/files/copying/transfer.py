@@ -35,6 +35,8 @@ Reserve = Callable[[int], AbstractContextManager[None]]
 """Called with the size of a file before its bytes are copied; may wait."""
 Moved = Callable[[int], None]
 """Called with the number of bytes after each step of a transfer or verification."""
+STEP_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one step inside the kernel."""
 
 
 _LOCAL: Final = threading.local()
@@ -108,6 +110,8 @@ class Transfer:
     cancelled: Cancellation | None = None
     reserve: Reserve | None = None
     moved: Moved | None = None
+    step_bytes: Callable[[], int] = lambda: STEP_BYTES_MAX
+    """Returns how many bytes the next step inside the kernel may have."""
 
     def reserve_bytes(self, size_bytes: int) -> AbstractContextManager[None]:
         """Reserve ``size_bytes`` of the bytes that may be in flight."""
@@ -148,7 +152,7 @@ class Transfer:
         0 if that is not possible, or if there are none.
         """
         moved = 0
-        while moved < size_bytes and (step := files.transfer(reader, writer)):
+        while moved < size_bytes and (step := files.transfer(reader, writer, self.step_bytes())):
             moved += step
             self._note_moved(step)
             self._check_cancelled()

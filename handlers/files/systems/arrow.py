@@ -120,7 +120,8 @@ class ArrowFiles:
     def settle(self, directory: Location) -> None:
         """Do nothing: what a store has acknowledged is durable."""
 
-    def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
+    # ARG002: required by the port
+    def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:  # noqa: ARG002
         """Return 0: these file systems cannot copy inside the kernel."""
         return 0
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-_KERNEL_COPY_BYTES: Final = 64 * 1024 * 1024
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 
 
@@ -155,14 +154,14 @@ class LocalFiles:
                 finally:
                     os.close(fd)
 
-    def transfer(self, source: ReadStream, target: WriteStream) -> int:
+    def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:
         """Copy with ``copy_file_range``:
         no byte passes through this process, and file systems with reflinks share blocks.
         """
         if not isinstance(source, LocalReader) or not isinstance(target, LocalWriter):
             return 0
         try:
-            return os.copy_file_range(source.fd, target.fd, _KERNEL_COPY_BYTES)
+            return os.copy_file_range(source.fd, target.fd, size_bytes)
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 return 0

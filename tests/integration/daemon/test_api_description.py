@@ -11,12 +11,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from daemon.status.address import running_daemon
-from tests.builders.daemon.running_daemon import configured
+from tests.builders.components.availability import require_program
+from tests.builders.daemon.http_client import asked, told_port
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import create_source
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dev.stack.endpoints import Endpoints
     from dev.stack.hive.sql_session import Session
 
@@ -37,30 +43,45 @@ SETTINGS = (
 )
 
 
-def test_every_answer_is_as_described(
+@pytest.fixture
+def daemon(
     stack: Endpoints, source_sql: Session, topic: str, database: str, tmp_path: Path
-) -> None:
+) -> Iterator[RunningDaemon]:
+    """A daemon with a replica, timelines and a partition index."""
     create_source(source_sql, database)
     source_sql.run(f"create table {database}.visits (id int) partitioned by (dt string)")
     source_sql.run(f"alter table {database}.visits add partition (dt='2024-01-01')")
     tables = [f"{database}.*"]
     rules = {"all": {"tables": tables, "columns": ["dt"]}}
-    catalog = {"lake": {"rules": rules, "partitions": {"tables": tables}}}
+    sections = {"catalog": {"lake": {"rules": rules, "partitions": {"tables": tables}}}}
     policy = {"bootstrap": "auto"}
-    sections = {"catalog": catalog}
-    daemon = configured(tmp_path, stack, topic=topic, database=database, policy=policy, sections=sections)
-    with daemon:
-        daemon.status_when(lambda status: all(each.state == "following" for each in status.projections))
-        address = running_daemon(daemon.state_dir)
-        assert address is not None
-        headers = [f"--header={name}: {value}" for name, value in address.headers().items()]
-        done = subprocess.run(
-            [*PROGRAM, "run", f"{address.url}/api/v1/openapi.json", *SETTINGS, *headers],
-            env=os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "schemathesis_hooks.py")},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    with configured(
+        tmp_path, stack, topic=topic, database=database, policy=policy, sections=sections
+    ) as running:
+        running.status_when(lambda status: all(each.state == "following" for each in status.projections))
+        yield running
+
+
+def test_every_answer_is_as_described(daemon: RunningDaemon, tmp_path: Path) -> None:
+    address = running_daemon(daemon.state_dir)
+    assert address is not None
+    headers = [f"--header={name}: {value}" for name, value in address.headers().items()]
+    done = subprocess.run(
+        [*PROGRAM, "run", f"{address.url}/api/v1/openapi.json", *SETTINGS, *headers],
+        env=os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "schemathesis_hooks.py")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_has_nothing_to_say_about_the_names_and_types_of_metrics(daemon: RunningDaemon) -> None:
+    require_program("promtool")
+    metrics = asked(told_port(daemon.state_dir), "/metrics").text
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -43,6 +43,7 @@ def test_letters_are_listed_with_their_reasons_and_without_control_characters(co
 def test_a_letter_is_shown_with_the_beginning_of_its_value(config: Path) -> None:
     assert run(config, "show", "0").output.endswith("\n[\\x1b[2J]\n")
     assert run(config, "show", "1").output.endswith("x" * VALUE_CHARACTERS_MAX + "… (5000 characters)\n")
+    assert run(config, "show", "1", "-o", "wide").output.endswith("x" * 5000 + "\n")
     assert json.loads(run(config, "show", "1", "--json").output)["value"] == "x" * 5_000
 
 

@@ -44,6 +44,7 @@ class Gated(Copier):
         cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,  # noqa: ARG002 - the signature of what it stands for
+        **_: Any,
     ) -> Copied:
         size = int(task.target_uri.rpartition("/")[2])
         assert reserve is not None
@@ -243,6 +244,7 @@ def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> Non
             cancelled: Cancellation | None = None,  # noqa: ARG002 - likewise
             reserve: Reserve | None = None,  # noqa: ARG002 - likewise
             moved: Moved | None = None,  # noqa: ARG002 - likewise
+            **_: Any,
         ) -> Copied:
             self.began.release()
             self.gate.wait(DEADLINE_S)
@@ -282,6 +284,7 @@ class Trickling(Gated):
         cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,
+        **_: Any,
     ) -> Copied:
         assert moved is not None
         if not task.target_uri.endswith("/0"):
@@ -341,6 +344,7 @@ class Settling(Gated):
         cancelled: Cancellation | None = None,  # noqa: ARG002 - the signature of what it stands for
         reserve: Reserve | None = None,
         moved: Moved | None = None,  # noqa: ARG002 - likewise
+        **_: Any,
     ) -> Copied:
         self.began.release()
         self.gate.wait(DEADLINE_S)

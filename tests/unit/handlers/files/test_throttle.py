@@ -127,10 +127,10 @@ def test_a_closed_throttle_lets_waiting_threads_continue() -> None:
 
 def test_a_pool_counts_all_bytes_that_it_copies(tmp_path: Path) -> None:
     warehouse, now, beats = Warehouse(tmp_path), [0.0], threading.Event()
-    rate = ByteRate(1, clock=lambda: now[0])
+    rate = ByteRate(4, clock=lambda: now[0])
     pool = CopyPool(warehouse.copier(), workers=1, throttle=Throttle([rate]), beat=beats.set)
     pool.wait([pool.submit(warehouse.task(warehouse.wrote(b"four", checksum=False)))])
-    assert rate.paid_s == 4.0
+    assert rate.paid_s == 1.0
     second = pool.submit(warehouse.task(warehouse.wrote(b"more", checksum=False)))
     waiting = threading.Thread(target=pool.wait, args=([second],))
     waiting.start()
@@ -146,3 +146,27 @@ def test_a_pool_counts_all_bytes_that_it_copies(tmp_path: Path) -> None:
 
     eventually(has_ended)
     assert pool.close()
+
+
+def test_a_step_has_the_bytes_of_a_second_of_the_lowest_rate_and_64_mib_at_most(tmp_path: Path) -> None:
+    rates = [ByteRate(5_000_000), ByteRate(1 << 40), ByteRate(None)]
+    assert [Throttle([rate]).step_bytes() for rate in rates] == [5_000_000, 64 << 20, 64 << 20]
+    warehouse, steps = Warehouse(tmp_path), list[int]()
+    task = warehouse.task(warehouse.wrote(b"x" * 2500, checksum=False))
+    step_bytes = Throttle([ByteRate(1000)]).step_bytes
+    warehouse.copier().publish(task, moved=steps.append, step_bytes=step_bytes)
+    assert steps == [1000, 1000, 500]
+
+
+def test_the_time_of_all_waits_is_counted() -> None:
+    now = [0.0]
+    rate = ByteRate(10, clock=lambda: now[0])
+    throttle = Throttle([rate], clock=lambda: now[0])
+    throttle.use(30)
+    waiter = Waiter(throttle)
+    eventually(lambda: throttle.has_waiting)
+    assert throttle.waited_s == 0
+    now[0] = 3.0
+    rate.wake()
+    eventually(lambda: waiter.is_done)
+    assert throttle.waited_s == 3.0
