@@ -36,6 +36,8 @@ def test_a_script_reads_on_the_replica_what_it_has_written_at_the_source(
             assert (waited.returncode, waited.stderr) == (0, "")
             rows = target_sql.rows(f"select count(*) from {database}_r.t")
             assert [int(count) for (count,) in rows] == [number]
+        source_sql.run(f"create database {database}_other")  # an event that concerns no policy
+        assert daemon.command("wait", "--replica", "shop", "--timeout", "20").returncode == 0
         assert daemon.command("wait", "--replica", "none").returncode == 5
         never = str(2**40)
         assert daemon.command("wait", "--replica", "shop", "--event", never, "--timeout", "0").returncode == 3
