@@ -102,6 +102,18 @@ class FlatAnswers:
             ],
         }
 
+    def list_keys(self, name: str) -> Answer:
+        """Return the keys of one table, each with its verdict and the reason; raise NotFound."""
+        from daemon.keylog.answers import read_keys
+
+        return read_keys(self._open_log(), self._find(name)[1].keyed())
+
+    def list_rules(self, name: str) -> Answer:
+        """Return the decisions about the keys of one table; raise NotFound."""
+        from daemon.keylog.answers import list_rules
+
+        return list_rules(self._open_log(), self._find(name)[1].keyed())
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:

@@ -45,6 +45,44 @@ class ChangeForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """The keys of a flat table, columns first and by rank. Viewers see pseudonyms in ``users``."""
+
+    table: str
+    raw_table: str
+    requested_days: int
+    requested: int
+    """Keys that were queried in these days."""
+    columns: int
+    columns_max: int
+    reasons_from: str
+    """``driver``, or ``rules`` if a decision was made since its last batch."""
+    driver_at_s: int | None
+    keys: list[dict[str, Any]]
+    """Keys with verdicts, reasons, and who queries them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleForm:
+    """A decision about a key."""
+
+    kind: str
+    key: str
+    type: str | None
+    by: str
+    """``configuration``, or the user who decided."""
+    at_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleList:
+    """The decisions about the keys of a flat table."""
+
+    table: str
+    rules: list[RuleForm]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlatTable:
     """One flat table. Viewers see pseudonyms in ``users``."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from daemon.flat.forms import FlatList, FlatTable
+from daemon.flat.forms import FlatList, FlatTable, KeyList, RuleList
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import ApiRoute, Operation
 from daemon.site.pages import Asked, PageRoute
@@ -112,6 +112,10 @@ def flat_routes(answers: FlatAnswers) -> list[Route]:
             FlatTable,
             "One flat table: columns, keys without a column, and the history.",
         ),
+        route(
+            f"{PATH}/{{name}}/keys", answers.list_keys, KeyList, "The keys of a flat table, with the reasons."
+        ),
+        route(f"{PATH}/{{name}}/rules", answers.list_rules, RuleList, "The decisions about its keys."),
         PageRoute(PAGE, "flat_list.html", show_list, entry="Flat tables"),
         PageRoute(f"{PAGE}/{{name}}", "flat_table.html", show_table),
     ]
@@ -128,9 +132,14 @@ def hide_users(answer: Row) -> dict[str, Any]:
     """
     rows = {
         name: [{**each, "users": [_pseudonym(user) for user in each["users"] or ()]} for each in answer[name]]
-        for name in ("columns", "candidates")
+        for name in ("columns", "candidates", "keys")
         if isinstance(answer.get(name), list)
     }
+    if "rules" in answer:
+        rows["rules"] = [
+            {**each, "by": each["by"] if each["at_s"] is None else _pseudonym(each["by"])}
+            for each in answer["rules"]
+        ]
     return {**answer, **rows}
 
 

@@ -1,6 +1,7 @@
 """``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
 
-The commands use the database of the key log, so they run on any machine that can connect to it.
+The commands use the database of the key log, so they run on any machine that can connect to it. ``list`` and
+``rules`` can ask a daemon instead.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import dataclasses
 import getpass
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
 from daemon.config.quantities import Quantity
 from daemon.keylog.settings import KEYLOG
+from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     CommandGroup,
     application,
@@ -25,10 +28,14 @@ from daemon.terminal.application import (
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.keylog.answers import Answer
     from daemon.keylog.settings import KeyedTable
+    from daemon.status.address import DaemonAddress
+    from streaming.keylog.log import KeyLog
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
@@ -46,17 +53,15 @@ def keys() -> None:
 @click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Number of lines.")
 @config_option
 @json_option
-def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def list_keys(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    table: str, why: bool, limit: int, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None
+) -> None:
     """Show the keys of the flat TABLE (its db.table, or its name in the configuration) by rank."""
-    from daemon.keylog.opening import open_key_log
+    from daemon.keylog.answers import read_keys
+    from daemon.keys.text import keys_text
 
-    config = _config(config_path)
-    flat = _table(config, table)
-    with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import read_keys
-        from daemon.keys.text import keys_text
-
-        answer = read_keys(log, flat)
+    answer = _read("keys", read_keys, table, config_path, daemon)
     echo(answer, as_json, lambda found: keys_text(found, why=why, limit=limit))
 
 
@@ -167,18 +172,32 @@ def _mine_as_child(
 @click.argument("table")
 @config_option
 @json_option
-def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def show_rules(table: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Show the decisions about keys of the flat TABLE, from the configuration and from users."""
-    from daemon.keylog.opening import open_key_log
+    from daemon.keylog.answers import list_rules
+    from daemon.keys.text import rules_text
 
+    echo(_read("rules", list_rules, table, config_path, daemon), as_json, rules_text)
+
+
+def _read(
+    path: str,
+    read: Callable[[KeyLog, KeyedTable], Answer],
+    table: str,
+    config_path: Path | None,
+    daemon: DaemonAddress | None,
+) -> Answer:
+    """Return an answer about a flat table, of the daemon or from the database of the key log."""
+    from daemon.keylog.opening import open_key_log
+    from daemon.status.client import fetch_json
+
+    if daemon is not None:
+        return fetch_json(daemon, f"/api/v1/flat/{quote(table, safe='')}/{path}", {})
     config = _config(config_path)
     flat = _table(config, table)
     with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import list_rules
-        from daemon.keys.text import rules_text
-
-        answer = list_rules(log, flat)
-    echo(answer, as_json, rules_text)
+        return read(log, flat)
 
 
 @keys.command()

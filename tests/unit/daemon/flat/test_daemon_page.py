@@ -14,12 +14,14 @@ from axe_playwright_python.sync_playwright import Axe
 from pydantic import TypeAdapter
 
 from daemon.flat.answers import FlatAnswers
-from daemon.flat.forms import FlatList, FlatTable
+from daemon.flat.forms import FlatList, FlatTable, KeyList, RuleList
 from daemon.flat.page import flat_page, flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Tokens
+from daemon.service.command_line import call
 from state.columns.paths import KeyPath
+from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 from tests.builders.daemon.assembly import app_of, config_of
@@ -233,6 +235,27 @@ def test_the_answers_have_the_forms_that_the_api_describes(log: KeyLog, server: 
     told(log)
     check_form(TypeAdapter(FlatTable), get(server, "/api/v1/flat/events")[1])
     check_form(TypeAdapter(FlatList), get(server, "/api/v1/flat")[1])
+    asked(log, key_request("waits", user="ann"))
+    set_rule(log, KeyRule(FLAT, RuleKind.SKIP, "$.debug.*", None, set_by="ann"))
+    check_form(TypeAdapter(KeyList), keys := get(server, "/api/v1/flat/events/keys")[1])
+    check_form(TypeAdapter(RuleList), rules := get(server, "/api/v1/flat/events/rules")[1])
+    assert "waits" in keys
+    assert "$.debug.*" in rules
+    assert "ann" not in keys + rules
+    assert get(server, "/api/v1/flat/none/keys")[0] == 404
+
+
+def test_the_commands_list_keys_and_decisions_of_a_daemon_elsewhere(
+    log: KeyLog, server: HttpServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(log)
+    asked(log, key_request("waits", user="ann"))
+    set_rule(log, KeyRule(FLAT, RuleKind.SKIP, "$.debug.*", None, set_by="ann"))
+    where = ["--url", f"http://{server.address}"]
+    assert call(["keys", "list", "events", "--why", *where]) == 0
+    assert "$.waits" in capsys.readouterr().out
+    assert call(["keys", "rules", FLAT, *where]) == 0
+    assert "$.debug.*" in capsys.readouterr().out
 
 
 def test_names_of_users_are_shown_to_operators_only(log: KeyLog, server: HttpServer, tokens: Tokens) -> None:
