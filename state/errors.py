@@ -2,53 +2,13 @@
 
 Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric
 label, search term for the docs), a plain message, the context as named values, and a hint with the next step.
-The branches exist because each of them demands a different decision from the caller::
+The branches exist because each of them demands a different decision from the caller:
 
-    TidelineError
-    ├── ConfigError                 a setting must be changed; nothing was started
-    ├── Transient                   the same call may succeed later: retry with backoff
-    │   ├── MetastoreUnavailable
-    │   │   └── LoginFailed         wrong password, no valid ticket, unknown principal, or different clocks
-    │   ├── KafkaUnavailable
-    │   ├── FilesUnavailable
-    │   ├── HBaseUnavailable
-    │   ├── KeyLogUnavailable
-    │   ├── DriverEnded             a flat table's driver exited unexpectedly, or reported no progress
-    │   ├── MinerEnded              the process that reads users' queries exited unexpectedly
-    │   ├── ServerFault             the metastore failed while it served the call
-    │   ├── TooManyFailures         several tables failed in a short time: the cause is hardly in them
-    │   ├── TransactionsOpen        writers of a table that is to be loaded did not end in time
-    │   ├── SourceBusy              a table changed during every attempt to load it
-    │   ├── Interrupted             the work was stopped before it was complete
-    │   └── AmbiguousCall           the call was sent but not answered: it may have been applied
-    ├── Refused                     the other side understood and refused: repeating changes nothing
-    │   ├── NotFound
-    │   │   └── Uncoverable         partitions are missing in a time range that must be covered completely
-    │   ├── AlreadyExists
-    │   ├── Conflict                another writer changed it since it was read: read and decide again
-    │   ├── InvalidRequest
-    │   ├── TxnNotOpen
-    │   ├── IncompleteReplica       a replica cannot be promoted without the loss of rows
-    │   └── Unsupported             this Hive version does not have the call or format
-    ├── BadInput                    the input cannot be used: write a dead letter and quarantine its table
-    │   ├── MalformedEvent
-    │   ├── ForeignRecord           the source of the topic cannot have published the record
-    │   ├── BadPartitionValue       the text is not a partition value of its update period
-    │   ├── BadFilter               the filter language or the table's columns do not allow the filter
-    │   ├── PeriodMismatch          partitions of two update periods meet where only one is allowed
-    │   ├── LimitExceeded
-    │   │   └── FilterTooExpensive  the keys in its ranges cannot be checked in an answer's time
-    │   └── UnsafePath
-    └── Inconsistent                what Tideline knows and sees disagree: stop (or quarantine), report
-        ├── GapDetected
-        ├── StateCorrupt
-        ├── StateLocked
-        ├── TimelineInconsistent    stored properties contradict each other: rebuild from partitions
-        ├── FlatTableAltered        a flat table was altered by hand
-        ├── TopicReplaced           a topic was created again, or lost records that were already read
-        ├── TargetDiverged
-        ├── Fenced                  another instance took over the target: this one must not write there
-        └── FileLost                neither source nor change manager has the file of this checksum
+* ``ConfigError``: a setting must be changed; nothing was started.
+* ``Transient``: the same call may succeed later. Retry with backoff.
+* ``Refused``: the other side understood and refused. Repeating changes nothing.
+* ``BadInput``: the input cannot be used. Write a dead letter and quarantine its table.
+* ``Inconsistent``: the recorded and the observed state differ. Stop, or quarantine, and report.
 
 A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compares the two) and a test.
 """

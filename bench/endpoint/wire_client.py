@@ -16,7 +16,6 @@ from daemon.endpoint.protocol.wire import Header, Value, struct_value, text_valu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from daemon.endpoint.protocol.wire import Message
 
@@ -82,9 +81,7 @@ class WireClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._peer.close()
 
     def call(self, request: bytes) -> Message:

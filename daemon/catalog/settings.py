@@ -4,14 +4,13 @@ which tables have timelines or are indexed, and publishing.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, QualifiedPatterns, as_list
-from daemon.config.section import ConfigSection, Section, refused, setting
+from daemon.config.section import ConfigSection, Section, matching, refused, setting
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
@@ -23,24 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.config.document import Document, Problem
-
-
-_HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
-
-
-def _check_hbase_table(text: str) -> str:
-    if not _HBASE_TABLE.fullmatch(text):
-        raise refused(
-            "must be an HBase table: letters, digits, '_', '-' and '.', optionally after a namespace and ':'"
-        )
-    return text
-
-
-def _check_column(text: str) -> str:
-    if not _COLUMN.fullmatch(text):
-        raise refused("must be a column name: letters, digits and '_', at most 128 characters")
-    return text
 
 
 def _check_period(text: str) -> str:
@@ -57,10 +38,20 @@ def _check_form(text: str) -> str:
         raise refused(f"must be a storage form: one of {error.context['known']}") from None
 
 
-Columns = Annotated[list[Annotated[str, AfterValidator(_check_column)]], BeforeValidator(as_list)]
+_COLUMN: Final = matching(
+    r"[A-Za-z0-9_]{1,128}",
+    "must be a column name: letters, digits and '_', at most 128 characters",
+)
+Columns = Annotated[list[Annotated[str, _COLUMN]], BeforeValidator(as_list)]
 Periods = Annotated[list[Annotated[str, AfterValidator(_check_period)]], BeforeValidator(as_list)]
 FormName = Annotated[str, AfterValidator(_check_form)]
-HBaseTable = Annotated[str, AfterValidator(_check_hbase_table)]
+HBaseTable = Annotated[
+    str,
+    matching(
+        r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}",
+        "must be an HBase table: letters, digits, '_', '-' and '.', optionally after a namespace and ':'",
+    ),
+]
 
 
 class TimelineRule(Section):

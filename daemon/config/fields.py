@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
-from daemon.config.section import refused
+from daemon.config.section import matching, refused
 from daemon.process.redaction import names_secret
 from handlers.metastore.addresses import DEFAULT_PORT
 from state.columns.paths import KeyPath
@@ -29,54 +29,12 @@ BYTES_PER_S_MIN: Final = 1024
 
 _Options = dict[str, str | int | float | bool]
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
-_OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
-_QUALIFIED_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")
-_TABLE: Final = re.compile(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}")
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
-
-
-def _check_name(text: str) -> str:
-    if not _NAME.fullmatch(text) or "__" in text:
-        raise refused(
-            "must consist of lower-case letters, digits, '-' and single '_', begin with a letter, and have "
-            "at most 63 characters"
-        )
-    return text
-
-
-def _check_object_name(text: str) -> str:
-    if not _OBJECT_NAME.fullmatch(text):
-        raise refused(
-            "must be a Hive name: lower-case letters, digits and '_', at most 128 characters (Hive stores "
-            "names in lower case)"
-        )
-    return text
 
 
 def is_object_name(text: str) -> bool:
     """Whether this can be the name of a database in Hive."""
     return _OBJECT_NAME.fullmatch(text) is not None
-
-
-def _check_pattern(text: str) -> str:
-    if not _OBJECT_PATTERN.fullmatch(text):
-        raise refused(
-            "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 "
-            "characters"
-        )
-    return text
-
-
-def _check_database_pattern(text: str) -> str:
-    if not _OBJECT_PATTERN.fullmatch(text):
-        raise refused(
-            "must be a database pattern: a lower-case database name with '*', '?' or '[...]', at most 256 "
-            "characters"
-        )
-    return text
 
 
 def _check_database_template(text: str) -> str:
@@ -85,30 +43,6 @@ def _check_database_template(text: str) -> str:
             "must contain {database} once, and otherwise lower-case letters, digits and '_', at most 64 "
             "characters"
         )
-    return text
-
-
-def _check_qualified_pattern(text: str) -> str:
-    if not _QUALIFIED_PATTERN.fullmatch(text):
-        raise refused("must be a pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
-    return text
-
-
-def _check_table(text: str) -> str:
-    if not _TABLE.fullmatch(text):
-        raise refused("must be a table: db.table in lower case")
-    return text
-
-
-def _check_topic(text: str) -> str:
-    if not _TOPIC.fullmatch(text):
-        raise refused("must be a topic name: letters, digits, '.', '_' and '-', at most 249 characters")
-    return text
-
-
-def _check_bootstrap(text: str) -> str:
-    if not _BOOTSTRAP.fullmatch(text):
-        raise refused("must be a comma-separated list of host:port")
     return text
 
 
@@ -228,27 +162,51 @@ _SECRET_SCHEMA: Final = {
     ]
 }
 
-Name = Annotated[str, AfterValidator(_check_name)]
+Name = Annotated[
+    str,
+    matching(
+        r"(?!.*__)[a-z][a-z0-9_-]{0,62}",
+        "must consist of lower-case letters, digits, '-' and single '_', begin with a letter, and "
+        "have at most 63 characters",
+    ),
+]
 """Name of a source, target or policy; also used in metrics, file names and environment variables."""
 
-ObjectName = Annotated[str, AfterValidator(_check_object_name)]
+ObjectName = Annotated[
+    str,
+    matching(
+        r"[a-z0-9_]{1,128}",
+        "must be a Hive name: lower-case letters, digits and '_', at most 128 characters (Hive "
+        "stores names in lower case)",
+    ),
+]
 """A database of Hive."""
 
-DatabasePatterns = Annotated[
-    list[Annotated[str, AfterValidator(_check_database_pattern)]], BeforeValidator(as_list)
-]
+_DATABASE_PATTERN: Final = matching(
+    r"[a-z0-9_*?\[\]!-]{1,256}",
+    "must be a database pattern: a lower-case database name with '*', '?' or '[...]', at most 256 characters",
+)
+DatabasePatterns = Annotated[list[Annotated[str, _DATABASE_PATTERN]], BeforeValidator(as_list)]
 
 DatabaseTemplate = Annotated[str, AfterValidator(_check_database_template)]
 """A name of a database on the target, made of its name at the source."""
 
-TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
+_TABLE_PATTERN: Final = matching(
+    r"[a-z0-9_*?\[\]!-]{1,256}",
+    "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 characters",
+)
+TablePatterns = Annotated[list[Annotated[str, _TABLE_PATTERN]], BeforeValidator(as_list)]
 
-TableName = Annotated[str, AfterValidator(_check_table)]
+TableName = Annotated[
+    str, matching(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}", "must be a table: db.table in lower case")
+]
 """A table, as db.table."""
 
-QualifiedPatterns = Annotated[
-    list[Annotated[str, AfterValidator(_check_qualified_pattern)]], BeforeValidator(as_list)
-]
+_QUALIFIED_PATTERN: Final = matching(
+    r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}",
+    "must be a pattern of tables: db.table in lower case, with '*', '?' or '[...]'",
+)
+QualifiedPatterns = Annotated[list[Annotated[str, _QUALIFIED_PATTERN]], BeforeValidator(as_list)]
 """Patterns of tables, as db.table."""
 
 ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(as_list)]
@@ -259,8 +217,16 @@ Locations = Annotated[list[Location], BeforeValidator(as_list)]
 FileLocation = Annotated[str, BeforeValidator(_as_uri), AfterValidator(_check_location)]
 """A location, or an absolute path on the local disk."""
 
-Topic = Annotated[str, AfterValidator(_check_topic)]
-Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
+Topic = Annotated[
+    str,
+    matching(
+        r"[a-zA-Z0-9._-]{1,249}",
+        "must be a topic name: letters, digits, '.', '_' and '-', at most 249 characters",
+    ),
+]
+Bootstrap = Annotated[
+    str, matching(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*", "must be a comma-separated list of host:port")
+]
 
 Secret = Annotated[SecretStr, BeforeValidator(_read_secret), WithJsonSchema(_SECRET_SCHEMA)]
 

@@ -8,6 +8,7 @@ section and is a ``Sealing`` after reading.
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Mapping
@@ -26,7 +27,15 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, create_model, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from daemon.config.quantities import pattern_of, read_quantity, unit_of
@@ -79,6 +88,17 @@ def refused(message: str) -> PydanticCustomError:
     The message is passed as data, so that braces in it are not read as format fields.
     """
     return PydanticCustomError("setting", "{message}", {"message": message})
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """Return a check that the whole text matches ``pattern``; ``rule`` says what it must be."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise refused(rule)
+        return text
+
+    return AfterValidator(check)
 
 
 @dataclass(frozen=True, slots=True)

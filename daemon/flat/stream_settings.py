@@ -6,10 +6,9 @@ read as they are. The source has a separate form in the configuration.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from daemon.config.fields import (
     Bootstrap,
@@ -22,7 +21,7 @@ from daemon.config.fields import (
     as_list,
     parse_key,
 )
-from daemon.config.section import Form, Section, ValueSection, refused, setting
+from daemon.config.section import Form, Section, ValueSection, matching, refused, setting
 from daemon.config.settings.spark import to_java
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
@@ -33,16 +32,9 @@ if TYPE_CHECKING:
     from state.columns.paths import KeyPath
 
 
-_OFFSETS: Final = re.compile(r"earliest|latest|\{.*\}", re.DOTALL)
 PATTERN_CHARS_MAX: Final = 1_024
 ENTRIES_MAX: Final = 1_500
 """Keys, patterns or types in one list at most."""
-
-
-def _check_offsets(text: str) -> str:
-    if not _OFFSETS.fullmatch(text):
-        raise refused("must be earliest, latest or Spark's JSON of offsets")
-    return text
 
 
 Pattern = Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)]
@@ -113,9 +105,9 @@ class FlatSourceConfig(Section):
         description="Secret settings of the Java client, such as "
         "sasl.jaas.config: {file: PATH} or {env: NAME}.",
     )
-    starting_offsets: Annotated[str, AfterValidator(_check_offsets)] = setting(
-        KafkaSource, "starting_offsets", note="Only for 'kafka'."
-    )
+    starting_offsets: Annotated[
+        str, matching(r"(?s)earliest|latest|\{.*\}", "must be earliest, latest or Spark's JSON of offsets")
+    ] = setting(KafkaSource, "starting_offsets", note="Only for 'kafka'.")
     records_per_batch: int = setting(KafkaSource, "records_per_batch", note="Only for 'kafka'.")
     records_to_wait_for: int = setting(KafkaSource, "records_to_wait_for", note="Only for 'kafka'.")
     wait_s: float = setting(KafkaSource, "wait_s", note="Only for 'kafka'.")

@@ -30,7 +30,6 @@ from state.errors import BadInput, KafkaUnavailable, LimitExceeded, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from types import TracebackType
 
 
 _NOTHING_MORE: Final = frozenset(
@@ -101,9 +100,7 @@ class DeadLetterReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def read_all(self) -> Iterator[DeadLetter]:

@@ -29,7 +29,6 @@ from state.event_log.positions import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from daemon.kafka.signatures import Signatures
 
@@ -171,9 +170,7 @@ class OffsetReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def watermarks(self) -> Watermarks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -11,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import missing_kafka
 from daemon.config.fields import Bootstrap, FileLocation, Name, ObjectName, Secret, TableName, Topic, as_list
-from daemon.config.section import ConfigSection, Section, refused, setting
+from daemon.config.section import ConfigSection, Section, matching, refused, setting
 from state.errors import ConfigError
 from streaming.mining.model import CATALOGS, CustomFunction, MiningRules
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
-_COLUMN: Final = re.compile(r"[a-z0-9_]{1,128}")
-_FUNCTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +81,19 @@ KEYLOG: Final[ConfigSection[KeylogConfig]] = ConfigSection(
 )
 
 
-def _check_column(text: str) -> str:
-    if not _COLUMN.fullmatch(text):
-        raise refused("must be a column: lower-case letters, digits and '_', at most 128 characters")
-    return text
-
-
-def _check_function(text: str) -> str:
-    if not _FUNCTION.fullmatch(text):
-        raise refused("must be a function name in lower case")
-    return text
-
-
-FunctionName = Annotated[str, AfterValidator(_check_function)]
+FunctionName = Annotated[str, matching(r"[a-z_][a-z0-9_.]{0,127}", "must be a function name in lower case")]
 
 
 class RawTableConfig(Section):
     """A table with a column of complete JSON events."""
 
-    json_column: Annotated[str, AfterValidator(_check_column)] = Field(
-        description="The column with the JSON text."
-    )
+    json_column: Annotated[
+        str,
+        matching(
+            r"[a-z0-9_]{1,128}",
+            "must be a column: lower-case letters, digits and '_', at most 128 characters",
+        ),
+    ] = Field(description="The column with the JSON text.")
     catalogs: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=[*CATALOGS],
         max_length=16,

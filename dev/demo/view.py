@@ -21,7 +21,6 @@ from rich.text import Text
 
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from dev.demo.compare import Comparison, TableComparison
@@ -52,9 +51,7 @@ class View:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 

@@ -33,8 +33,6 @@ from dev.stack.servers.kafka import Kafka
 
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from dev.stack.process.component import Component
 
 Server = Kafka | Metastore | SqlEngine
@@ -128,9 +126,7 @@ class ContainerStack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dev.stack.downloads.go_compiler import check_go, run_go
 from dev.stack.downloads.jars import cache_dir
@@ -32,10 +32,6 @@ from dev.stack.errors import FetchFailed, StackError
 from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 HOST = "127.0.0.1"
@@ -113,9 +109,7 @@ class ObjectStore(Component):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         if self._owner_watch is not None:
             self._owner_watch.close()

@@ -27,8 +27,6 @@ from state.errors import ConfigError, NotFound
 
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from handlers.files.paths import Location
 
 
@@ -108,9 +106,7 @@ class ReadStream(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class WriteStream(Protocol):
@@ -128,9 +124,7 @@ class WriteStream(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class FileSystem(Protocol):

@@ -133,12 +133,6 @@ class UpdatePeriod(Enum):
             return last - 1
         return last
 
-    def count_within(self, start_s: int, end_s: int) -> tuple[int, bool]:
-        """Return how many whole partitions are within [start, end), and whether they fill it exactly."""
-        first, end = self.ceil(start_s), self.floor(end_s)
-        exact = self.start_s(first) == start_s and self.start_s(end) == end_s
-        return (end - first, exact) if first < end else (0, False)
-
 
 _weight = attrgetter("weight_ms")
 

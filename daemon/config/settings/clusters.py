@@ -21,7 +21,7 @@ from daemon.config.fields import (
     Topic,
     as_list,
 )
-from daemon.config.section import Section, refused, setting
+from daemon.config.section import Section, matching, refused, setting
 from handlers.metastore.addresses import (
     CONNECTIONS_MAX,
     REPLY_BYTES_MAX,
@@ -127,35 +127,33 @@ class RelayConfig(Section):
     )
 
 
-_SERVICE: Final = re.compile(r"[^/@\s]+/[^/@\s]+@[^/@\s]+")
-
-_CLIENT: Final = re.compile(r"[^@\s]+@[^/@\s]+")
-
-
-def _check_service(text: str) -> str:
-    if not _SERVICE.fullmatch(text):
-        raise refused("must be a principal with a host and a realm, such as hive/_HOST@EXAMPLE.COM")
-    return text
-
-
-def _check_client(text: str) -> str:
-    if not _CLIENT.fullmatch(text):
-        raise refused("must be a principal with a realm, such as tideline@EXAMPLE.COM")
-    return text
-
-
 class AuthConfig(Section):
     """The login at a metastore that requires SASL."""
 
     mechanism: Literal["kerberos", "plain"] = Field(
         description="'kerberos' (GSSAPI) or 'plain' (user and password; use an address with thrift+tls://)."
     )
-    principal: Annotated[str, AfterValidator(_check_service)] | None = Field(
+    principal: (
+        Annotated[
+            str,
+            matching(
+                r"[^/@\s]+/[^/@\s]+@[^/@\s]+",
+                "must be a principal with a host and a realm, such as hive/_HOST@EXAMPLE.COM",
+            ),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="Principal of the metastore, as in its hive.metastore.kerberos.principal; _HOST stands "
         "for the host of the address. Required for 'kerberos'.",
     )
-    client_principal: Annotated[str, AfterValidator(_check_client)] | None = Field(
+    client_principal: (
+        Annotated[
+            str,
+            matching(r"[^@\s]+@[^/@\s]+", "must be a principal with a realm, such as tideline@EXAMPLE.COM"),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="Principal that Tideline logs in as; default: the first one of the keytab. Only for "
         "'kerberos'.",

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Final
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from daemon.config.fields import SparkOptions
-from daemon.config.section import Section, refused, setting
+from daemon.config.section import Section, matching, setting
 from streaming.settings import SparkSettings
 
 
-_MEMORY: Final = re.compile(r"[1-9]\d{0,5}[kmgt]", re.ASCII)
-_MASTER: Final = re.compile(r"local(\[(\d{1,4}|\*)(,\d{1,3})?\])?|yarn|k8s://\S+|spark://\S+", re.ASCII)
-
-
-def _check_memory(text: str) -> str:
-    if not _MEMORY.fullmatch(text):
-        raise refused("must be a size of memory: a whole number and k, m, g or t, such as 2g")
-    return text
-
-
-def _check_master(text: str) -> str:
-    if not _MASTER.fullmatch(text):
-        raise refused("must be a Spark master: local[N], yarn, k8s://HOST:PORT or spark://HOST:PORT")
-    return text
-
-
-Memory = Annotated[str, AfterValidator(_check_memory)]
+Memory = Annotated[
+    str,
+    matching(
+        r"(?a)[1-9]\d{0,5}[kmgt]", "must be a size of memory: a whole number and k, m, g or t, such as 2g"
+    ),
+]
 
 
 def to_java(value: str | float | bool) -> str:
@@ -39,7 +27,13 @@ def to_java(value: str | float | bool) -> str:
 class SparkConfig(Section):
     """The Spark driver, a child process of the daemon, and its executors."""
 
-    master: Annotated[str, AfterValidator(_check_master)] = setting(SparkSettings, "master")
+    master: Annotated[
+        str,
+        matching(
+            r"(?a)local(\[(\d{1,4}|\*)(,\d{1,3})?\])?|yarn|k8s://\S+|spark://\S+",
+            "must be a Spark master: local[N], yarn, k8s://HOST:PORT or spark://HOST:PORT",
+        ),
+    ] = setting(SparkSettings, "master")
     driver_memory: Memory = setting(SparkSettings, "driver_memory")
     executor_memory: Memory | None = Field(default=None, description="Heap of an executor's JVM.")
     executor_cores: int | None = Field(default=None, ge=1, le=256, description="Cores of an executor.")

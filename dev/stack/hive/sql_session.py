@@ -11,13 +11,9 @@ import json
 import re
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from dev.stack.errors import ComponentFailed, SqlFailed
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 CONNECT_TIMEOUT_S = 10.0
@@ -130,9 +126,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

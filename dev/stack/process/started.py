@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from typing import Self
 
 
 class Started(ABC):
@@ -25,7 +21,5 @@ class Started(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

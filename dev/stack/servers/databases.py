@@ -19,16 +19,12 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dev.stack.errors import ComponentFailed, Missing
 from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 HOST = "127.0.0.1"
@@ -111,9 +107,7 @@ class DatabaseServer(Component):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         if self._owner_watch is not None:
             self._owner_watch.close()

@@ -15,16 +15,12 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from dev.stack.errors import ComponentFailed, Missing
 from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 REALM: Final = "TEST.LOCAL"
@@ -159,9 +155,7 @@ class Kdc(Component):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         if self._owner_watch is not None:
             self._owner_watch.close()

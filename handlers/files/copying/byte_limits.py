@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from state.errors import FilesUnavailable
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class ByteBudget:
@@ -78,7 +73,5 @@ class Reservation:
         """Wait for the bytes."""
         self._budget.take(self._share)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._budget.give_back(self._share)

@@ -19,7 +19,7 @@ import contextlib
 import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
 from handlers.files.paths import Location, printable
@@ -32,10 +32,6 @@ from state.errors import (
     UnsafePath,
     Unsupported,
 )
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 BUFFERED_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -145,9 +141,7 @@ class ArrowReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):  # the content has been checked; a failing close does not change it
             self._stream.close()
 
@@ -173,9 +167,7 @@ class BufferedWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._buffer = bytearray()
 
 
@@ -214,9 +206,7 @@ class ArrowWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._published:
             return
         with _translate_errors(self._location), contextlib.suppress(FileNotFoundError):

@@ -31,7 +31,6 @@ from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, Unsaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from handlers.files.paths import Location
     from state.errors import TidelineError
@@ -190,9 +189,7 @@ class HdfsReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.close()
 
 
@@ -222,9 +219,7 @@ class HdfsWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._published:
             return
         with _translate_errors(self._final), contextlib.suppress(FileNotFoundError):

@@ -25,7 +25,6 @@ from dev.stack.hive.sql_session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
@@ -172,8 +171,6 @@ class PageRunner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
         shutil.rmtree(self._directory / "bin")

@@ -23,7 +23,6 @@ from tests.builders.components.kubernetes_api import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from tests.builders.components.kubernetes_api import Api
 
@@ -59,9 +58,7 @@ class PodRunner:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
         for process in self._running.values():

@@ -6,11 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Self
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from typing import Self
 
 
 class Proxy:
@@ -46,9 +42,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _close(self._listener)
         self.cut()
 

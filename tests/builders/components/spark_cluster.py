@@ -23,7 +23,6 @@ from tests.builders.components.processes import children, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     import pytest
 
@@ -152,9 +151,7 @@ class SparkCluster:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.worker.stop()
         self.master.stop()
 

@@ -18,7 +18,6 @@ from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, tide
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from daemon.status.model import DaemonStatus, ProjectionView
     from dev.stack.endpoints import ClusterEndpoints, Endpoints
@@ -106,9 +105,7 @@ class RunningDaemon:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 

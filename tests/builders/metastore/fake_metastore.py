@@ -25,8 +25,6 @@ from handlers.structs.struct import Struct, resolve
 
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from handlers.structs.exceptions import HiveException
 
 
@@ -158,9 +156,7 @@ class FakeMetastore(socketserver.ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.over.set()
         self.shutdown()
         self.server_close()

@@ -17,7 +17,6 @@ from daemon.endpoint.protocol.wire import Header, Message, text_value, write_str
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 
 TIMEOUT_S: Final = 20.0
@@ -85,9 +84,7 @@ class RawMetastore:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.disconnect()

@@ -6,17 +6,13 @@ import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.process.java_runtime import find_java
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 GENERIC = "org.apache.hadoop.hive.ql.udf.generic.GenericUDF"
@@ -68,9 +64,7 @@ class HiveWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._gateway.close()
         self._process.kill()
         self._process.wait()

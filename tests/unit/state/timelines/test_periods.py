@@ -159,38 +159,6 @@ def test_floors_where_lens_is_wrong() -> None:
     assert P.QUARTERLY.format(P.QUARTERLY.floor(at("2015-09-01"))) == "2015-07"
 
 
-COVERING = [
-    (P.MONTHLY, "2013-01-01", "2013-02-01", 1, True),
-    (P.MONTHLY, "2013-01-01", "2013-06-01", 5, True),
-    (P.MONTHLY, "2013-01-01", "2014-01-01", 12, True),
-    (P.MONTHLY, "2013-02-01", "2013-04-25", 2, False),
-    (P.MONTHLY, "2012-02-01", "2013-02-01", 12, True),
-    (P.MONTHLY, "2013-01-02", "2013-02-02", 0, False),
-    (P.MONTHLY, "2013-01-02", "2013-03-02", 1, False),
-    (P.QUARTERLY, "2013-01-01", "2013-05-31", 1, False),
-    (P.QUARTERLY, "2013-01-01", "2014-01-01", 4, True),
-    (P.QUARTERLY, "2013-02-01", "2013-04-25", 0, False),
-    (P.QUARTERLY, "2012-02-01", "2013-02-01", 3, False),
-    (P.QUARTERLY, "2011-02-01", "2013-02-01", 7, False),
-    (P.YEARLY, "2012-02-01", "2013-02-01", 0, False),
-    (P.YEARLY, "2011-02-01", "2013-02-01", 1, False),
-    (P.WEEKLY, "2013-05-26", "2013-06-02", 1, True),
-    (P.WEEKLY, "2013-05-27", "2013-06-03", 0, False),
-    (P.WEEKLY, "2013-05-27", "2013-06-09", 1, False),
-    (P.WEEKLY, "2013-05-25", "2013-06-02", 1, False),
-    (P.WEEKLY, "2013-05-26", "2013-06-09", 2, True),
-    (P.WEEKLY, "2013-05-26", "2013-06-10", 2, False),
-    (P.WEEKLY, "2015-12-27", "2016-01-03", 1, True),
-]
-
-
-@pytest.mark.parametrize(("period", "start", "end", "count", "exact"), COVERING)
-def test_whole_partitions_within_a_range(
-    period: UpdatePeriod, start: str, end: str, count: int, exact: bool
-) -> None:
-    assert period.count_within(at(start), at(end)) == (count, exact)
-
-
 def test_a_value_is_detected_by_its_length_and_form_among_the_allowed_periods() -> None:
     assert detect_period("2015-01", [P.DAILY, P.MONTHLY]) is P.MONTHLY
     assert detect_period("2015-01", [P.QUARTERLY, P.MONTHLY]) is P.QUARTERLY
