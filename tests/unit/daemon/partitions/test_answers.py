@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from state.partitions.filters.hive_expressions import Expression
 
 
+TEXT_MAX = 1_000_000
 TABLE = f"{DB}.a"
 DAYS = [f"2015-01-0{day}" for day in range(1, 5)]
 
@@ -358,7 +358,7 @@ def test_the_spans_of_a_filter_are_where_its_keys_are(answers: PartitionAnswers)
     assert spans("dt < '2015-01-03'") == [(0, 2)]
 
 
-def test_a_filter_over_20_000_partitions_is_explained_within_100_ms() -> None:
+def test_the_picture_of_a_filter_over_20_000_partitions_has_limits() -> None:
     source = MemorySource()
     source.create("a")
     for number in range(20_000):
@@ -366,11 +366,6 @@ def test_a_filter_over_20_000_partitions_is_explained_within_100_ms() -> None:
     view = view_of(follower_of(source))
     answers = PartitionAnswers([OpenSource("lake", lambda: view)], {"lake": 1}.get)
     with served(app_of(*partition_pages(answers))) as running:
-        took_s = []
-        for _ in range(5):
-            began_s = time.perf_counter()
-            text = asked(running.port, f"/partitions/{TABLE}?where=dt+>=+'2050'").text
-            took_s.append(time.perf_counter() - began_s)
+        text = asked(running.port, f"/partitions/{TABLE}?where=dt+>=+'2050'").text
     assert "of 20,000" in text
-    # The fastest of several: other work of the machine is not the page's.
-    assert min(took_s) < 0.1, took_s
+    assert len(text) < TEXT_MAX

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from daemon.timelines.queries import TimelineQuery
 
 
+TEXT_MAX = 1_000_000
 DAYS = "shop.days"
 HOURS = "shop.hours"
 TWO = "shop.two"
@@ -326,7 +326,7 @@ def test_a_single_missing_hour_of_ten_years_is_drawn() -> None:
     assert draw_spans([(0, 86_400), (86_400, 5 * 86_400)], axis) == "M0 0h2v1h-2z"
 
 
-def test_lists_and_pictures_of_100_000_tables_answer_within_100_ms() -> None:
+def test_lists_of_100_000_tables_have_pages_and_a_picture_has_limits() -> None:
     made = Timelines()
     with MemoryStore().transaction() as txn:
         change = made.change(txn)
@@ -343,11 +343,6 @@ def test_lists_and_pictures_of_100_000_tables_answer_within_100_ms() -> None:
             "/timelines?filter=t0999": "100 tables",
             "/timelines/shop.t000007": "and 9,899 more",
         }.items():
-            took_s = []
-            for _ in range(5):
-                began_s = time.perf_counter()
-                text = asked(running.port, path).text
-                took_s.append(time.perf_counter() - began_s)
+            text = asked(running.port, path).text
             assert expected in text, path
-            # The fastest of several: other work of the machine is not the page's.
-            assert min(took_s) < 0.1, (path, took_s)
+            assert len(text) < TEXT_MAX, path
