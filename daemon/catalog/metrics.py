@@ -23,36 +23,25 @@ log = structlog.get_logger(__name__)
 class CatalogMetrics(MetricTable):
     """The metrics of catalogs, beside those of every projection."""
 
-    timelines = Metric(Gauge, "tideline_timelines", "Timelines that are kept.", "projection")
-    runs = Metric(Gauge, "tideline_timeline_runs", "Runs of all timelines together.", "projection")
-    waiting = Metric(
-        Gauge, "tideline_timeline_tables_loading", "Tables that wait to be loaded.", "projection"
-    )
+    common = ("projection",)
+
+    timelines = Metric(Gauge, "tideline_timelines", "Timelines that are kept.")
+    runs = Metric(Gauge, "tideline_timeline_runs", "Runs of all timelines together.")
+    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables that wait to be loaded.")
     loads = Metric(
-        Counter,
-        "tideline_timeline_rebuilds",
-        "Tables loaded from the source, by reason.",
-        "projection",
-        "reason",
+        Counter, "tideline_timeline_rebuilds", "Tables loaded from the source, by reason.", "reason"
     )
-    drift = Metric(
-        Counter,
-        "tideline_timeline_drift",
-        "Timelines that differed from the source in a check.",
-        "projection",
-    )
+    drift = Metric(Counter, "tideline_timeline_drift", "Timelines that differed from the source in a check.")
     refused = Metric(
         Counter,
         "tideline_timeline_values_refused",
         "Partition values that were refused, by reason: no-time or stray.",
-        "projection",
         "reason",
     )
     published = Metric(
         Counter,
         "tideline_timelines_published",
         "Attempts to write the timelines of a table into its properties, by outcome.",
-        "projection",
         "outcome",
     )
 

@@ -24,75 +24,59 @@ class FlatMetrics(MetricTable):
     ``daemon.flat.status.Counts``.
     """
 
-    batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.", "flat")
-    rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.", "flat")
-    bytes = Metric(Counter, "tideline_flat_bytes", "Bytes of JSON in those rows.", "flat")
+    common = ("flat",)
+
+    batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.")
+    rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.")
+    bytes = Metric(Counter, "tideline_flat_bytes", "Bytes of JSON in those rows.")
     malformed = Metric(
-        Counter,
-        "tideline_flat_malformed_rows",
-        "Rows that are not a JSON object; their text is in _rescued.",
-        "flat",
+        Counter, "tideline_flat_malformed_rows", "Rows that are not a JSON object; their text is in _rescued."
     )
     trailing = Metric(
         Counter,
         "tideline_flat_trailing_rows",
         "Rows with more text behind their first document; their text is in _rescued.",
-        "flat",
     )
-    rescued = Metric(
-        Counter, "tideline_flat_rescued_rows", "Rows with a value that did not fit its column.", "flat"
-    )
-    misfits = Metric(Counter, "tideline_flat_misfits", "Values that did not fit their column.", "flat")
-    dead_letters = Metric(
-        Counter, "tideline_flat_dead_letters", "Rows that belong to no hour.", "flat", "reason"
-    )
-    starts = Metric(Counter, "tideline_flat_driver_starts", "Starts of the flat table's driver.", "flat")
+    rescued = Metric(Counter, "tideline_flat_rescued_rows", "Rows with a value that did not fit its column.")
+    misfits = Metric(Counter, "tideline_flat_misfits", "Values that did not fit their column.")
+    dead_letters = Metric(Counter, "tideline_flat_dead_letters", "Rows that belong to no hour.", "reason")
+    starts = Metric(Counter, "tideline_flat_driver_starts", "Starts of the flat table's driver.")
     refused = Metric(
         Counter,
         "tideline_flat_driver_lines_refused",
         "Lines of the driver's progress that could not be read.",
-        "flat",
     )
     lag = Metric(
-        Gauge,
-        "tideline_flat_lag_records",
-        "Records of the topic after the last batch.",
-        "flat",
-        "partition",
+        Gauge, "tideline_flat_lag_records", "Records of the topic after the last batch.", "partition"
     )
     columns = Metric(
         Gauge,
         "tideline_flat_columns",
         "Columns by state; reused ones are live and had another key before.",
-        "flat",
         "state",
     )
-    backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours that are due to be sealed.", "flat")
+    backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours that are due to be sealed.")
     progress_time = Metric(
         Gauge,
         "tideline_flat_progress_timestamp_seconds",
         "Unix time at which the driver last reported progress.",
-        "flat",
     )
     watermark = Metric(
         Gauge,
         "tideline_flat_watermark_timestamp_seconds",
         "Event time, as Unix time, that the stream has reached.",
-        "flat",
     )
-    version = Metric(Gauge, "tideline_flat_layout_version", "Version of the table's columns.", "flat")
+    version = Metric(Gauge, "tideline_flat_layout_version", "Version of the table's columns.")
     batch_s = Metric(
         Histogram,
         "tideline_flat_batch_seconds",
         "Time of one batch, from its rows to the table.",
-        "flat",
         buckets=BATCH_BUCKETS_S,
     )
     upkeep_s = Metric(
         Histogram,
         "tideline_flat_upkeep_seconds",
         "Time of sealing and other upkeep before one batch.",
-        "flat",
         buckets=BATCH_BUCKETS_S,
     )
 

@@ -20,41 +20,34 @@ if TYPE_CHECKING:
 class MiningMetrics(MetricTable):
     """The metrics of all query sources."""
 
-    queries = Metric(Counter, "tideline_mining_queries", "Queries read.", "source")
+    common = ("source",)
+
+    queries = Metric(Counter, "tideline_mining_queries", "Queries read.")
     queries_with_keys = Metric(
-        Counter, "tideline_mining_queries_with_keys", "Queries that request keys of raw JSON.", "source"
+        Counter, "tideline_mining_queries_with_keys", "Queries that request keys of raw JSON."
     )
     requests = Metric(
-        Counter, "tideline_mining_requests", "Recorded requests: a key, a user and a query each.", "source"
+        Counter, "tideline_mining_requests", "Recorded requests: a key, a user and a query each."
     )
     unresolved = Metric(
         Counter,
         "tideline_mining_unresolved",
         "Uses of raw JSON that could not be resolved to a key.",
-        "source",
         "reason",
     )
     dead = Metric(
-        Counter,
-        "tideline_mining_dead_records",
-        "Records of a query source that could not be read.",
-        "source",
-        "reason",
+        Counter, "tideline_mining_dead_records", "Records of a query source that could not be read.", "reason"
     )
-    failures = Metric(
-        Counter, "tideline_mining_failures", "Passes that did not read the source completely.", "source"
-    )
+    failures = Metric(Counter, "tideline_mining_failures", "Passes that did not read the source completely.")
     read = Metric(
         Gauge,
         "tideline_mining_read_timestamp_seconds",
         "Unix time at which the source was last read completely.",
-        "source",
     )
     pass_s = Metric(
         Histogram,
         "tideline_mining_pass_seconds",
         "Time of one pass over the new queries of a source.",
-        "source",
         buckets=BATCH_BUCKETS_S,
     )
 

@@ -26,51 +26,39 @@ _COSTS: Final = {
 class PartitionMetrics(MetricTable):
     """The metrics of all indexes."""
 
-    tables = Metric(Gauge, "tideline_partitions_tables", "Tables in the partition index.", "projection")
-    indexed = Metric(Gauge, "tideline_partitions_indexed", "Partitions in the partition index.", "projection")
+    common = ("projection",)
+
+    tables = Metric(Gauge, "tideline_partitions_tables", "Tables in the partition index.")
+    indexed = Metric(Gauge, "tideline_partitions_indexed", "Partitions in the partition index.")
     staged = Metric(
         Gauge,
         "tideline_partitions_loading_staged",
         "Partitions loaded so far, of tables that are being loaded.",
-        "projection",
     )
     expected = Metric(
         Gauge,
         "tideline_partitions_loading_expected",
         "Partitions at the source, of tables that are being loaded.",
-        "projection",
     )
     drift = Metric(
-        Counter,
-        "tideline_partitions_drift",
-        "Partitions that differed from the source in a check.",
-        "projection",
+        Counter, "tideline_partitions_drift", "Partitions that differed from the source in a check."
     )
-    matched = Metric(Counter, "tideline_partitions_rows_matched", "Partitions in answers.", "projection")
-    plans = Metric(
-        Counter, "tideline_partitions_plans", "Filters planned; a cached plan is not counted.", "projection"
-    )
-    ranges = Metric(
-        Counter, "tideline_partitions_ranges", "Ranges of keys in the planned filters.", "projection"
-    )
+    matched = Metric(Counter, "tideline_partitions_rows_matched", "Partitions in answers.")
+    plans = Metric(Counter, "tideline_partitions_plans", "Filters planned; a cached plan is not counted.")
+    ranges = Metric(Counter, "tideline_partitions_ranges", "Ranges of keys in the planned filters.")
     caps_hit = Metric(
-        Counter,
-        "tideline_partitions_caps_hit",
-        "Planned filters with too many ranges, which were joined.",
-        "projection",
+        Counter, "tideline_partitions_caps_hit", "Planned filters with too many ranges, which were joined."
     )
-    rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.", "projection")
+    rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.")
     answers_unknown = Metric(
         Counter,
         "tideline_partitions_answers_unknown",
         "Answers to expressions that may contain partitions which do not match.",
-        "projection",
     )
     answer_s = Metric(
         Histogram,
         "tideline_partitions_answer_seconds",
         "Time of one answer from the partition index, including the wait for a change.",
-        "projection",
         "call",
         buckets=ANSWER_BUCKETS_S,
     )

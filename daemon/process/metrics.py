@@ -11,7 +11,7 @@ name them.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -66,19 +66,19 @@ class Metric(Generic[M]):
         self, kind: Callable[..., M], name: str, text: str, *labels: str, buckets: Sequence[float] = ()
     ) -> None:
         self._kind = kind
-        self._arguments = (name, text, labels)
+        self._name, self._text = name, text
         self.labels = labels
         self._options: dict[str, Any] = {"buckets": buckets} if buckets else {}
 
-    def register(self, registry: CollectorRegistry) -> M:
-        """Return the metric, in ``registry``."""
-        return self._kind(*self._arguments, registry=registry, **self._options)
+    def register(self, registry: CollectorRegistry, common: Sequence[str]) -> M:
+        """Return the metric, in ``registry``, with the labels ``common`` before its own."""
+        return self._kind(self._name, self._text, (*common, *self.labels), registry=registry, **self._options)
 
     def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
         """Tell the type checker what the attribute of an instance is;
         never called on one, which has the metric itself.
         """
-        raise AttributeError(self._arguments[0])
+        raise AttributeError(self._name)
 
 
 class MetricTable:
@@ -86,15 +86,18 @@ class MetricTable:
     an instance has them registered, under the same names.
     """
 
+    common: ClassVar[Sequence[str]] = ()
+    """The labels that all metrics of the table have, before their own."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         for name, row in vars(type(self)).items():
             if isinstance(row, Metric):
-                setattr(self, name, row.register(registry))
+                setattr(self, name, row.register(registry, self.common))
 
     def clear(self, label: str) -> None:
         """Drop the series of all metrics with this label."""
         for name, row in vars(type(self)).items():
-            if isinstance(row, Metric) and label in row.labels:
+            if isinstance(row, Metric) and label in (*self.common, *row.labels):
                 getattr(self, name).clear()
 
 

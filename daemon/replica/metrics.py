@@ -30,46 +30,42 @@ def release_command(policy: str) -> str:
 class ReplicaMetrics(MetricTable):
     """The metrics that only replicas have, in addition to those of all projections."""
 
+    common = ("projection",)
+
     commits_without_writes = Metric(
         Counter,
         "tideline_commits_without_writes",
         "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false.",
-        "projection",
     )
 
     open_transactions = Metric(
         Gauge,
         "tideline_replayed_transactions_open",
         "Transactions of the source that are open on the target.",
-        "projection",
     )
 
     oldest_transaction_s = Metric(
         Gauge,
         "tideline_replayed_transactions_oldest_seconds",
         "Age of the oldest transaction that is open on the target and at the source.",
-        "projection",
     )
 
     reconciled = Metric(
         Counter,
         "tideline_transactions_reconciled",
         "Transactions that ended at the source without an event and were aborted on the target.",
-        "projection",
     )
 
     constraints_left_out = Metric(
         Counter,
         "tideline_constraints_left_out",
         "Foreign keys that were not created on the target, because the table they refer to is not there.",
-        "projection",
     )
 
     batch_events = Metric(
         Histogram,
         "tideline_replay_batch_events",
         "Events of one batch that may concern the policy.",
-        "projection",
         buckets=(1, 3, 10, 30, 100, 300),
     )
 
@@ -79,7 +75,6 @@ class ReplicaMetrics(MetricTable):
         "Events that were given to a lane, by outcome: applied, ahead of their turn; or returned, and "
         "applied by replay at their turn, "
         "because no lane was free before or the lane failed.",
-        "projection",
         "outcome",
     )
 
@@ -88,42 +83,34 @@ class ReplicaMetrics(MetricTable):
         "tideline_lane_busy_seconds",
         "Time for which lanes applied events, all lanes together; its rate is the average number of lanes "
         "in use.",
-        "projection",
     )
 
     lane_queued_s = Metric(
         Counter,
         "tideline_lane_queued_seconds",
         "Time that events waited for a free lane before a lane applied them.",
-        "projection",
     )
 
     lane_waited_s = Metric(
         Counter,
         "tideline_lane_waited_seconds",
         "Time that replay waited for a lane at the turn of its event.",
-        "projection",
     )
 
     lookahead_transactions = Metric(
         Counter,
         "tideline_lookahead_transactions",
         "Transactions that were opened ahead of their turn, with the first of each batch.",
-        "projection",
     )
 
     lookahead_write_ids = Metric(
         Counter,
         "tideline_lookahead_write_ids",
         "Write ids that were allocated together with those of later events.",
-        "projection",
     )
 
     lookahead_calls = Metric(
-        Counter,
-        "tideline_lookahead_calls",
-        "Calls that allocated the write ids of several events.",
-        "projection",
+        Counter, "tideline_lookahead_calls", "Calls that allocated the write ids of several events."
     )
 
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
