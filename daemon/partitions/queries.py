@@ -1,4 +1,4 @@
-"""Queries about partitions, with their HTTP paths below ``/api/v1/partitions``.
+"""Queries about partitions and the forms of their answers, with the HTTP paths below ``/api/v1/partitions``.
 A name is a table (``db.table``).
 """
 
@@ -6,23 +6,118 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 from urllib.parse import quote, unquote
 
+from daemon.catalog.forms import Currency, SourceSummary, TableStateForm
 from daemon.catalog.queries import Query, TableList, flag, number, parameter
-from daemon.partitions.forms import (
-    ExplainedFilter,
-    FilteredPartitions,
-    IndexList,
-    PartitionCount,
-    PartitionNames,
-    PartitionsOfExpression,
-)
 from state.errors import BadInput
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadForm:
+    """How far the load of a table is."""
+
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRow:
+    """A table in a list."""
+
+    source: str
+    table: str
+    state: str
+    problem: str | None
+    table_state: TableStateForm | None
+    columns: list[tuple[str, str]]
+    """Names and types of the partition columns."""
+    partitions: int | None
+    loading: LoadForm | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSource(SourceSummary):
+    """A source in a list."""
+
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexList:
+    """The tables in the index."""
+
+    sources: dict[str, IndexSource]
+    tables: list[IndexRow]
+    total: int
+    """All tables, listed or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutTable(Currency):
+    """What an answer says of its table."""
+
+    table: str
+    state: str
+    problem: str | None
+    table_state: TableStateForm | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilteredPartitions(AboutTable):
+    """Partitions with the fields of Hive's objects, or their names if only these are requested."""
+
+    partitions: list[dict[str, Any]] | None = None
+    names: list[str] | None = None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsOfExpression(AboutTable):
+    """Partitions with the fields of Hive's objects."""
+
+    partitions: list[dict[str, Any]]
+    truncated: bool
+    has_unknown: bool
+    """Whether some may not match."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionNames(AboutTable):
+    """Names of partitions."""
+
+    names: list[str]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCount(AboutTable):
+    """A number of partitions."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedFilter(AboutTable):
+    """How a filter is answered."""
+
+    way: str
+    ranges: list[str]
+    """The first 1,000."""
+    range_count: int
+    residual: str
+    capped: bool
+    estimated_rows: int
+    scanned_rows: int
+    matched_rows: int
+    table_rows: int
+    spans: list[tuple[int, int]]
+    """How many rows of the table are before the start and the end of each range."""
 
 
 PARTITIONS_MAX: Final = 10_000
