@@ -16,19 +16,14 @@ from handlers.catalog import projection as projection_module
 from handlers.catalog.following import missed_events, table_info
 from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.loads import steps
-from handlers.catalog.following.table_state import PAUSE_MAX_S
-from handlers.catalog.index.partition_follower import PartitionFollower
-from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import timeline_load
-from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import ServerFault
-from state.store.memory import MemoryStore
 from state.timelines.table_properties import TIME_COLUMNS
-from tests.builders.catalog.flaky_source import FAULTS, FlakySource
+from tests.builders.catalog.flaky_source import FAULTS
 from tests.builders.catalog.followed_catalog import content
-from tests.builders.catalog.indexed_source import KINDS, RULES, TIMELINES, Held, expected
+from tests.builders.catalog.indexed_source import KINDS, expected
 from tests.builders.catalog.indexed_source import rebuilt as rebuilt_catalog
-from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
+from tests.builders.catalog.late_catalog import LateCatalog
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes
 
 
@@ -45,30 +40,10 @@ STEPS = st.lists(
 )
 
 
-class Slow:
-    """A catalog of timelines and an index, whose metastore answers when ``calls`` says so."""
+class Slow(LateCatalog):
+    """Steps that a history consists of."""
 
-    def __init__(self, source: MemorySource) -> None:
-        self.source = source
-        self.flaky: Any = FlakySource(source)
-        self.store = MemoryStore()
-        self.now_s = 1e9
-        self.open()
-
-    def open(self) -> None:
-        self.calls = LateCalls(self.flaky)
-        self.timelines, self.index = TimelineFollower(TIMELINES), PartitionFollower(RULES)
-        source: Any = self.source
-        self.projection = CatalogProjection(
-            source_name="s",
-            source=source,
-            store=self.store,
-            followers=[self.timelines, self.index],
-            clock=lambda: self.now_s,
-            calls=self.calls,
-        )
-        begin_at_newest_event(self.store, source)
-        self.projection.open()
+    events_max = 3
 
     def step(self, step: str) -> None:
         match step:
@@ -84,33 +59,6 @@ class Slow:
                 self.open()
             case "reload" if self.source.tables:
                 self.projection.request_load(f"{DB}.{min(self.source.tables)}")
-
-    def apply(self, most: int = 3) -> None:
-        position = self.projection.position.event_id
-        events = self.source.events[position : position + most]
-        if events:
-            self.projection.apply(events)
-
-    def finish(self) -> None:
-        """Apply all events, and make and answer all calls, until nothing is left to do."""
-        self.flaky.faults.clear()
-        while self.projection.position.event_id < len(self.source.events):
-            self.apply()
-        while self.projection.settle() or self.projection.states.waiting() or not self.projection.is_surveyed:
-            self.calls.make()
-            self.calls.answer()
-            self.now_s += PAUSE_MAX_S
-
-    def held(self) -> Held:
-        follower = self.index
-        found = {
-            name: {
-                entry.values: follower.whole(name, entry)
-                for entry in follower.index.partitions(follower.index.prepare(name, ""))
-            }
-            for name in follower.indexed
-        }
-        return {name: partitions for name, partitions in found.items() if partitions}
 
 
 @pytest.fixture(autouse=True, scope="module")

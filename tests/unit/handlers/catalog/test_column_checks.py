@@ -3,21 +3,16 @@ CASCADE they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
 from handlers.catalog.following import column_checks
-from handlers.catalog.index.partition_follower import PartitionFollower
-from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import Refused, ServerFault
-from state.store.memory import MemoryStore
-from tests.builders.catalog.flaky_source import FlakySource
-from tests.builders.catalog.indexed_source import RULES, TIMELINES, Held, expected
-from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
+from tests.builders.catalog.indexed_source import expected
+from tests.builders.catalog.late_catalog import LateCatalog
 
 
 if TYPE_CHECKING:
@@ -43,39 +38,19 @@ class CountingSource(MemorySource):
         return found
 
 
-class Columns:
-    """A catalog of a table with 30 partitions, whose metastore answers when a test says so."""
+class Columns(LateCatalog):
+    """A catalog of a table with 30 partitions."""
+
+    source: CountingSource
 
     def __init__(self) -> None:
-        self.source = CountingSource()
-        self.source.create("a")
+        source = CountingSource()
+        source.create("a")
         for day in range(1, 31):
-            self.source.add("a", f"2015-01-{day:02}", "x")
-        self.store = MemoryStore()
-        self.now_s = 1e9
-        self.open()
+            source.add("a", f"2015-01-{day:02}", "x")
+        super().__init__(source)
         self.finish()
-        self.source.read = 0
-
-    def open(self) -> None:
-        source: Any = self.source
-        self.flaky: Any = FlakySource(source)
-        self.calls = LateCalls(self.flaky)
-        self.index, self.timelines = PartitionFollower(RULES), TimelineFollower(TIMELINES)
-        self.projection = CatalogProjection(
-            source_name="s",
-            source=source,
-            store=self.store,
-            followers=[self.timelines, self.index],
-            clock=lambda: self.now_s,
-            calls=self.calls,
-        )
-        begin_at_newest_event(self.store, source)
-        self.projection.open()
-
-    def apply(self, most: int = 1000) -> None:
-        position = self.projection.position.event_id
-        self.projection.apply(self.source.events[position : position + most])
+        source.read = 0
 
     def step(self) -> None:
         """Make and answer one call, and take the answer."""
@@ -83,22 +58,10 @@ class Columns:
         self.calls.answer()
         self.projection.settle()
 
-    def finish(self) -> None:
-        if self.projection.position.event_id < len(self.source.events):
-            self.apply()
-        while self.projection.settle() or self.projection.states.waiting() or not self.projection.is_surveyed:
-            self.calls.make()
-            self.calls.answer()
-            self.now_s += 3600
-
     def state(self) -> tuple[str, str | None]:
         state = self.projection.states.state(NAME)
         assert state is not None
         return state.name, None if state.load is None else state.load.reason
-
-    def held(self) -> Held:
-        found = self.index.index.partitions(self.index.index.prepare(NAME, ""))
-        return {NAME: {one.values: self.index.whole(NAME, one) for one in found}}
 
     def require_exact(self) -> None:
         assert self.state() == ("following", None)
