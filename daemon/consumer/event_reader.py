@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, Self
 
 from state.errors import ConfigError
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from daemon.consumer.settings import ReaderStatus
     from handlers.events import Event
     from state.event_log.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """When the last event of some events passed the steps before the projections, as Unix times."""
+
+    relayed_s: float
+    """The timestamp of its record in the topic."""
+    read_s: float
+    """When the record was decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,41 @@ class Batch:
     """The time of the last event that was read; None if there was none."""
     sizes_bytes: tuple[int, ...] = ()
     """The length of each event's record."""
+    passage: Passage | None = None
+    """Of the last event; None if it is not known, as for an event that was read from the notification log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """How long the stages of an event took, from the source to its effect, in seconds."""
+
+    relay_s: float
+    """Until its record was in the topic: up to a second too long, because event times are whole seconds."""
+    read_s: float
+    """Until the record was read and decoded."""
+    queue_s: float
+    """Until the batch with it began to be applied."""
+    apply_s: float
+    """Until the whole batch was applied."""
+
+    @property
+    def total_s(self) -> float:
+        """From the source to the effect."""
+        return self.relay_s + self.read_s + self.queue_s + self.apply_s
+
+    @classmethod
+    def of(cls, batch: Batch, began_s: float, ended_s: float) -> Self | None:
+        """Return those of the last event of a batch; None if they are not known."""
+        if batch.passage is None:
+            return None
+        times_s = (
+            batch.events[-1].time_s,
+            batch.passage.relayed_s,
+            batch.passage.read_s,
+            began_s,
+            ended_s,
+        )
+        return cls(*(round(max(0.0, end_s - start_s), 3) for start_s, end_s in pairwise(times_s)))
 
 
 class EventReader(Protocol):

@@ -23,6 +23,7 @@ from state.event_log.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from daemon.consumer.event_reader import Passage
     from daemon.consumer.settings import SharingSettings
     from handlers.events import Event
 
@@ -35,6 +36,8 @@ class SharedEvent:
     size_bytes: int
     """Length of its record."""
     route: Route
+    passage: Passage | None = None
+    """Of the last event that was read with it."""
 
     @property
     def position(self) -> Position:
@@ -166,13 +169,15 @@ class EventWindow:
             return None
         return self.end, self.end_s
 
-    def append(self, events: Sequence[Event], sizes_bytes: Sequence[int]) -> Collection[Member]:
+    def append(
+        self, events: Sequence[Event], sizes_bytes: Sequence[int], passage: Passage | None = None
+    ) -> Collection[Member]:
         """Add the next events; return the members that have to know: those with new events, and those that
         left because too many wait for them.
         """
         concerned: dict[int, Member] = {}
         for event, size_bytes in zip(events, sizes_bytes, strict=True):
-            shared = SharedEvent(event, size_bytes, self._router.route(event, self._by_database))
+            shared = SharedEvent(event, size_bytes, self._router.route(event, self._by_database), passage)
             self._events.append(shared)
             self._bytes += size_bytes
             for member in self._find_concerned(shared):

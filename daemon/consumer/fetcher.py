@@ -267,4 +267,4 @@ def _convert(message: Message) -> TopicRecord:
     headers: Any = message.headers() or []
     value: Any = message.value()  # bytes, since no deserializer is configured
     key: Any = message.key()
-    return TopicRecord(message.offset(), value, tuple(headers), key, max(0, timestamp_ms) // 1000)
+    return TopicRecord(message.offset(), value, tuple(headers), key, max(0, timestamp_ms))

@@ -12,6 +12,8 @@ from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S, Metric, M
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prometheus_client import CollectorRegistry
 
     from daemon.process.metrics import LoopMetrics
@@ -49,6 +51,16 @@ class ProjectionMetrics(MetricTable):
         buckets=VISIBLE_BUCKETS_S,
     )
 
+    stage_s = Metric(
+        Histogram,
+        "tideline_commit_stage_seconds",
+        "Time of each stage of the same delay: relay (until the record is in the topic), read (until it is "
+        "decoded), queue (until its batch begins) and apply (until the batch is applied).",
+        "projection",
+        "stage",
+        buckets=VISIBLE_BUCKETS_S,
+    )
+
     def __init__(self, registry: CollectorRegistry, loops: LoopMetrics) -> None:
         super().__init__(registry)
         self.loops = loops
@@ -81,3 +93,9 @@ class ProjectionMetrics(MetricTable):
         """Observe the delay of an effect that is visible now, of an event at ``event_time_s`` (Unix time)."""
         delay_s = max(0.0, time.time() - event_time_s)
         self.visible_s.labels(self.series.label(projection)).observe(delay_s)
+
+    def observe_stages(self, projection: str, stages_s: Mapping[str, float]) -> None:
+        """Observe the time of each stage of the delay, by ``NAME_s``."""
+        label = self.series.label(projection)
+        for name, seconds in stages_s.items():
+            self.stage_s.labels(label, name.removesuffix("_s")).observe(seconds)

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from daemon.consumer.event_reader import Batch
+from daemon.consumer.event_reader import Batch, Stages
 from state.errors import GapDetected, Inconsistent
 from state.event_log.positions import Position
 
@@ -58,6 +58,8 @@ class ProjectionStatus:
     problem: str | None = None
     paused_since_s: int | None = None
     """Unix time since which an operator has paused it."""
+    stages: Stages | None = None
+    """Of the last event that was applied."""
 
 
 class Projection(Protocol):
@@ -225,8 +227,10 @@ class ProjectionLoop:
         self.is_following = status.state == "following"
         self._report_further(status)
 
-    def _observe(self, time_s: int) -> None:
+    def _observe(self, time_s: int, stages: Stages | None) -> None:
         self._metrics.observe_visible(self._projection.name, time_s)
+        if stages is not None:
+            self._metrics.observe_stages(self._projection.name, asdict(stages))
 
 
 def follow(
@@ -236,14 +240,14 @@ def follow(
     report: Callable[[ProjectionStatus], None],
     last: ProjectionStatus | None = None,
     *,
-    visible: Callable[[int], None] = lambda _: None,
+    visible: Callable[[int, Stages | None], None] = lambda _time_s, _stages: None,
 ) -> Iterator[float]:
     """Drive ``projection`` until ``heartbeat`` requests a stop, and yield how long to rest after each turn;
     ``report`` receives the status in every iteration.
 
     ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
     until the projection is open: while a target is down, they must not vanish. ``visible`` receives the time
-    of the last event of each applied batch. Raises what ``projection`` and
+    and the stages of the last event of each applied batch. Raises what ``projection`` and
     ``reader`` raise. Does not close the projection: the caller does.
     """
     if last is None:
@@ -272,8 +276,11 @@ def follow(
             batch = reader.read(min(settled_s, WAIT_S))
             rest_s = 0.0
             if batch.events:
+                began_s = time.time()
                 status = _apply(projection, reader, batch, status)
-                visible(batch.events[-1].time_s)
+                stages = Stages.of(batch, began_s, time.time())
+                visible(batch.events[-1].time_s, stages)
+                status = replace(status, stages=stages or status.stages)
                 heartbeat.progress()
                 quiet_s = time.monotonic() + WAIT_S
             else:

@@ -223,7 +223,7 @@ class SharedReading:
         with self._changed:
             self.has_event_ids, self.status = reader.has_event_ids, reader.status
             if self._window is not None and batch.events:
-                for member in self._window.append(batch.events, batch.sizes_bytes):
+                for member in self._window.append(batch.events, batch.sizes_bytes, batch.passage):
                     self._wakes[member]()
         if batch.events:
             self._moved()

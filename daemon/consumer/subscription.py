@@ -149,7 +149,8 @@ class Subscription:
             return None
         events = tuple(shared.event for shared in taken)
         caught_up = reading.status.caught_up and not member.backlog
-        return Batch(events, member.position, caught_up, time_s)
+        passage = taken[-1].passage if taken else None
+        return Batch(events, member.position, caught_up, time_s, passage=passage)
 
     def _join_again(self) -> None:
         """Join the others if the own client has come near them; it continues if they cannot read."""

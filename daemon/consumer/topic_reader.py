@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.consumer.event_reader import Batch, missing_event_ids
+from daemon.consumer.event_reader import Batch, Passage, missing_event_ids
 from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.log_check import LogCheck
 from daemon.consumer.record_decoder import RecordDecoder
@@ -91,6 +91,8 @@ class TopicReader:
         self._filling: Iterator[TopicRecord] | None = None
         self._ended = False
         self._filled_before: int | None = None
+        self._last_ms = 0
+        """Timestamp of the record of the last event."""
         self._lost_in_a_row = 0
         self._position = Position(0)
         self._failure: TidelineError | None = None
@@ -159,7 +161,8 @@ class TopicReader:
         caught_up = self._ended and not self._ahead and self._filling is None and self._failure is None
         self._update_status(len(events), duplicates, filled, caught_up=caught_up)
         time_s = events[-1].time_s if events else None
-        return Batch(tuple(events), self._position, caught_up, time_s, tuple(sizes_bytes))
+        passage = Passage(self._last_ms / 1000, time.time()) if events and self._last_ms else None
+        return Batch(tuple(events), self._position, caught_up, time_s, tuple(sizes_bytes), passage)
 
     def _read(self, events: list[Event], sizes_bytes: list[int]) -> tuple[int, int]:
         """Append the next events and their lengths; return how many were duplicates, and filled a gap."""
@@ -298,6 +301,7 @@ class TopicReader:
     def _accept(self, record: TopicRecord, event: Event) -> None:
         self._decoder.accept(record, event)
         self._position = Position(event.event_id, event.part, event.parts)
+        self._last_ms = record.time_ms
         if record.offset is not None:
             self._seeker.remember(self._position, record.offset)
             self._filled_before = None

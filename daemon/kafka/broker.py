@@ -120,7 +120,13 @@ class TopicRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     key: bytes | None = None
-    time_s: int = 0
+    time_ms: int = 0
+    """Its timestamp in the topic."""
+
+    @property
+    def time_s(self) -> int:
+        """The second of its timestamp."""
+        return self.time_ms // 1000
 
     @property
     def size_bytes(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from daemon.consumer.event_reader import Stages  # noqa: TC001 - pydantic reads the annotations
 from daemon.status.action_calls import ActionCall  # noqa: TC001 - pydantic reads the annotations
 from daemon.terminal.layout import duration_text
 from handlers.failures import TableFailure  # noqa: TC001 - pydantic reads the annotations
@@ -171,6 +172,8 @@ class ProjectionView:
     """Tables whose load has failed and is tried again."""
     place: int | None = None
     """The place among the policies that wait for their bootstrap, from 1."""
+    stages: Stages | None = None
+    """How long the stages of the last applied event took."""
 
     def repair_command(self, table: str) -> str:
         """Return the command that lets ``table`` be followed again, for a shell."""

@@ -182,6 +182,7 @@ class StatusReporter:
             paused_since_s=own.paused_since_s,
             failing=tuple(part.failing()),
             place=part.place(),
+            stages=own.stages,
         )
 
     def _lag_s(

@@ -6,6 +6,7 @@ Only commands and addresses are not wrapped, because they are copied.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,7 @@ def status_text(
             map(_projection_row, status.projections),
         ),
         *(section.text(section.of(status), status.time_s) for section in sections),
+        _stages(status),
         _loading(status),
     ]
     return _join(blocks)
@@ -89,6 +91,14 @@ def _projection_row(view: ProjectionView) -> tuple[str, ...]:
         duration_text(view.lag_s),
         str(len(view.quarantined)) if view.quarantined else "-",
     )
+
+
+def _stages(status: DaemonStatus) -> str:
+    """Return where the time of the last event went, if only one projection is shown."""
+    if len(status.projections) != 1 or (stages := status.projections[0].stages) is None:
+        return ""
+    parts = ", ".join(f"{name.removesuffix('_s')} {each:.3f} s" for name, each in asdict(stages).items())
+    return f"last event: visible after {stages.total_s:.3f} s ({parts})"
 
 
 def _loading(status: DaemonStatus) -> str:

@@ -52,6 +52,8 @@ class ListedTopic:
         self.values: dict[int, bytes] = {}
         self.headers: dict[int, tuple[tuple[str, bytes], ...]] = {}
         self.low = self.high = 0
+        self.time_ms = 0
+        """Timestamp of all records."""
         self.append(*records)
 
     def append(self, *records: Record | bytes | None) -> None:
@@ -142,7 +144,8 @@ class ListedFetcher:
             self.offset += 1
             if value is not None:
                 limit -= 1
-                yield TopicRecord(self.offset - 1, value, self.topic.headers[self.offset - 1])
+                headers = self.topic.headers[self.offset - 1]
+                yield TopicRecord(self.offset - 1, value, headers, time_ms=self.topic.time_ms)
 
 
 class ListedLetters:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.consumer.event_reader import Batch
+from daemon.consumer.event_reader import Batch, Passage, Stages
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.consumer.projection import WAIT_S, ProjectionLoop, ProjectionStatus, follow
 from daemon.consumer.settings import ReaderStatus
 from daemon.process.metrics import LoopMetrics
+from handlers.events import Event
 from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, MetastoreUnavailable
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from daemon.consumer.event_reader import EventReader
     from daemon.consumer.projection import Projection
     from daemon.consumer.topic_reader import TopicReader
-    from handlers.events import Event
     from tests.unit.daemon.consumer.conftest import ReaderOf
 
 
@@ -244,3 +244,27 @@ def test_lost_events_end_the_loop_unless_the_projection_can_continue_without_the
     with pytest.raises(Interrupted):
         list(ProjectionLoop(_Served(), lose, metrics, position=None, cross_gap=cross).run(Line()))
     assert [gap.context["found"] for gap in gaps] == [8]
+
+
+def test_the_time_of_the_last_event_is_divided_into_stages(reader_of: ReaderOf) -> None:
+    topic, metrics = topic_of(9), projection_metrics()
+    topic.time_ms = 1_700_000_012_500
+    projection = _Served()
+    projection.failures_left, projection.position = 0, Position(3)
+    loop = ProjectionLoop(projection, lambda: reader_of(topic, batch_events=2), metrics, position=None)
+    run_in_turns(loop.run(line := Line(until=lambda: projection.settled > 0)), line.stopping)
+    stages = loop.status.stages
+    assert stages is not None
+    assert stages.relay_s == 3.5  # from the second of event 9
+    assert stages.total_s >= stages.relay_s + stages.read_s
+    (family,) = metrics.stage_s.collect()
+    counts = {row.labels["stage"]: row.value for row in family.samples if row.name.endswith("_count")}
+    assert counts == {"relay": 3, "read": 3, "queue": 3, "apply": 3}
+
+
+def test_stages_are_never_negative_and_not_known_of_events_from_the_log() -> None:
+    event, position = Event(event_id=9, time_s=1_700_000_000, kind="CREATE_TABLE"), Position(9)
+    known = Batch((event,), position, caught_up=True, passage=Passage(event.time_s - 5.0, event.time_s + 1.0))
+    stages = Stages.of(known, event.time_s + 1.5, event.time_s + 4.0)
+    assert stages == Stages(relay_s=0.0, read_s=6.0, queue_s=0.5, apply_s=2.5)
+    assert Stages.of(Batch((event,), position, caught_up=True), 1.0, 2.0) is None

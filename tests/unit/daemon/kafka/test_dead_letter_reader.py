@@ -62,7 +62,7 @@ def reader(broker: BrokerSettings) -> Iterator[DeadLetterReader]:
 
 
 def test_a_letter_has_the_record_and_the_reason(writer: DeadLetterWriter, reader: DeadLetterReader) -> None:
-    writer.put(TopicRecord(7, b"[]", (("own", b"1"),), b"k", 1_700_000_000), ERROR, 12)
+    writer.put(TopicRecord(7, b"[]", (("own", b"1"),), b"k", time_ms=1_700_000_000_500), ERROR, 12)
     (letter,) = reader.read_all()
     assert (letter.number, letter.key, letter.value) == (0, b"t/0/7/replica.a", b"[]")
     assert letter.headers == (("own", b"1"),)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from daemon.consumer.event_reader import Stages
 from daemon.service.capabilities import all_sections
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus, ProjectionView
@@ -85,3 +86,10 @@ def test_a_watch_replaces_the_screen_of_a_terminal(
     monkeypatch.setattr("click.clear", lambda: cleared.append(True))
     _watch(lambda: [daemon_status()], lambda _: "the status", lambda _: "never", Stop(2))
     assert (capsys.readouterr().out, len(cleared)) == ("the status\nthe status\n", 2)
+
+
+def test_the_status_of_one_policy_says_where_the_time_of_its_last_event_went() -> None:
+    view = ProjectionView("replication:web", "lake", "following", stages=Stages(0.8, 0.012, 0.1, 1.3))
+    text = status_text(replace(daemon_status(), projections=(view,), sections={}), ())
+    line = "last event: visible after 2.212 s (relay 0.800 s, read 0.012 s, queue 0.100 s, apply 1.300 s)"
+    assert line in text.splitlines()
