@@ -1,9 +1,9 @@
 """Errors of Spark's JVM, as Tideline's own errors.
 
-An exception of the JVM arrives through py4j in several Python classes, of which PySpark converts some. What
-matters is in its chain of causes: whether a server, a file system or memory failed (the environment, so the
-same call may succeed later), or whether Spark refused a setting. This module reads the chain once and
-decides, without the JVM, from the names of its classes.
+An exception of the JVM arrives through py4j in several Python classes, of which PySpark converts some. The
+chain of causes decides: a server, a file system or memory failed (the environment, so the same call may
+succeed later), or Spark refused a setting. This module reads the chain once and decides, without the JVM,
+from the names of its classes.
 
 While a session starts, every failure is one of these two, because Tideline has not computed anything yet.
 Later, an exception that is neither of the environment nor of a damaged file stays as it is: it is a defect of
@@ -90,7 +90,7 @@ SIGNALS: Final[dict[int, str]] = {
     signal.SIGKILL: _KILLED,
     **dict.fromkeys((signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE), _CRASHED),
 }
-"""What is known if one of these signals ended the JVM."""
+"""Explanation of each signal that can end the JVM."""
 SERVICES: Final = {
     "sparkDriver": "spark.driver.port",
     "SparkUI": "spark.ui.port",
@@ -255,7 +255,7 @@ def environment_error(
 
 
 def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None:
-    """Return the innermost cause of one of these classes; what a setting causes does not count."""
+    """Return the innermost cause of one of these classes; ignores consequences of a setting."""
     for each in reversed(causes):
         if not REFUSALS.isdisjoint(each.classes):
             return None

@@ -53,7 +53,7 @@ class Documents(StrEnum):
 
 
 class LatePolicy(StrEnum):
-    """Where an event goes that is later than the grace period allows."""
+    """Destination of an event that is later than the grace period allows."""
 
     TO_ITS_HOUR = "hour"
     TO_DEAD_LETTERS = "dead-letter"
@@ -73,7 +73,7 @@ class KafkaSource:
     bootstrap: str
     topic: str
     starting_offsets: str = "earliest"
-    """Where a new checkpoint starts: 'earliest', 'latest' or Spark's JSON of offsets."""
+    """Start of a new checkpoint: 'earliest', 'latest' or Spark's JSON of offsets."""
     records_per_batch: Annotated[int, Interval(ge=1, le=100_000_000)] = 500_000
     """Records of a batch at most."""
     records_to_wait_for: Annotated[int, Interval(ge=0, le=100_000_000)] = 0
@@ -133,7 +133,7 @@ class EventTime:
     grace_s: Annotated[int, Interval(ge=0, le=365 * DAY_S)] = DAY_S
     """Events further than this behind the watermark are too late; at least lateness_s."""
     too_late: LatePolicy = LatePolicy.TO_DEAD_LETTERS
-    """Where too late events go: 'dead-letter', or to their 'hour', which is then sealed again."""
+    """Destination of late events: 'dead-letter', or their 'hour', which Tideline then seals again."""
     idle_s: Annotated[int, Interval(ge=1, le=30 * DAY_S)] = 900
     """A partition of the topic that is silent for this long does not hold back the watermark."""
 
@@ -209,7 +209,7 @@ class FlatSettings:
     sealing: Sealing = field(default_factory=Sealing)
     limits: Limits = field(default_factory=Limits)
     rules: FlatRules = field(default_factory=FlatRules)
-    """What becomes a column, of which type, and how long partitions are kept."""
+    """Rules for keys that become columns, their types, and the retention of partitions."""
 
     @property
     def name(self) -> str:

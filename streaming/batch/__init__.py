@@ -2,6 +2,6 @@
 
 ``runner`` advances a batch through its states, ``records`` stores them. ``key_demand`` and
 ``schema_evolution`` decide about columns; ``routing`` and ``staged_files`` write and publish the rows;
-``sampling``, ``footers`` and ``observations`` determine what the rows contain; ``watermark`` is the progress
-in event time.
+``sampling``, ``footers`` and ``observations`` determine the contents of the rows; ``watermark`` is the
+progress in event time.
 """

@@ -1,5 +1,5 @@
-"""Durable records of batches: what a batch is about to do and what it has done.
-They are the reason why a batch takes effect once.
+"""Durable records of batches: their plans and their results. They are the reason why a batch takes effect
+once.
 
 Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own
 notes in the checkpoint there are two records per batch, ``tideline/batches/<id>.plan.json`` and
@@ -48,7 +48,7 @@ KEPT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a batch splits its rows and where it routes them."""
+    """How a batch splits and routes its rows."""
 
     batch: int
     layout: Layout
@@ -94,7 +94,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class HourDelta:
-    """What a batch adds to an hour."""
+    """The additions of a batch to an hour."""
 
     rows: int
     nonnull: tuple[int, ...]

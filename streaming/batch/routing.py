@@ -1,4 +1,4 @@
-"""Routing: where each row goes, as Spark expressions.
+"""Routing of rows to their destinations, as Spark expressions.
 
 The string column ``to`` is the row's hour in seconds since 1970, or the reason why the row is a dead letter.
 It depends only on the row and the batch's plan (its watermark and clock), so a batch that runs again routes

@@ -265,7 +265,9 @@ def _check_complete(staged: StagedFiles, rows: int) -> None:
 
 
 def _build_delta(counts: FileCounts, staged: StagedFiles) -> HourDelta:
-    """Return what the batch adds to an hour; the hour's share of the bytes is its share of the rows."""
+    """Return the additions of the batch to an hour; the hour's share of the bytes is its share of the
+    rows.
+    """
     share = staged.counts["bytes"] * counts.rows // max(1, staged.counts["rows"])
     return HourDelta(counts.rows, counts.nonnull, share)
 

@@ -1,5 +1,5 @@
-"""What Spark reads beside the one pass over a batch:
-a sample before it, and the files' footers and misfits after it.
+"""Spark's reads in addition to the one pass over a batch: a sample before it, and the files' footers and
+misfits after it.
 
 None of this reads the whole source again. The sample is bounded and is taken only while some requested key
 has no column. Everything else reads the batch's own staged files, and of these only the few rows with

@@ -5,7 +5,7 @@ the requested keys, the observed values and the contents of the partitions deter
 by compare-and-set.
 
 A slot is given to another key only after every retained file was inspected, because Hive would show a
-remaining value under the new name. The counts in the partition parameters state where no value is expected;
+remaining value under the new name. The counts in the partition parameters name the columns without values;
 the files' own statistics prove it.
 """
 

@@ -69,8 +69,7 @@ class StagedFiles:
     latest_s: Mapping[int, int | None]
     """The latest event of each source partition."""
     counts: Mapping[str, int]
-    """What was counted during the pass: ``rows``, ``bytes`` of JSON, ``malformed``, ``trailing`` and
-    ``rescued`` rows."""
+    """Counts of the pass: ``rows``, ``bytes`` of JSON, ``malformed``, ``trailing`` and ``rescued`` rows."""
 
 
 class Stager:
@@ -153,7 +152,7 @@ class BatchPublisher:
         self._query = query
 
     def publish(self, staged: StagedBatch) -> StagedBatch:
-        """Publish a staged batch, or complete what an interrupted attempt began."""
+        """Publish a staged batch, or complete an interrupted attempt."""
         # 1. Files: a completed move is not repeated.
         for move in staged.moves:
             self._storage.move(move.source, move.target)

@@ -6,11 +6,10 @@ their content. If Spark gives up, the job ends with a transient error: which fil
 said by outcomes alone. Outcomes arrive as updates of an accumulator, which Spark applies once for each share,
 when its task has succeeded.
 
-Executors get from the driver what they need to copy files as the daemon does: its code, so that both sides
-always run the same version, and its HDFS settings, user and umask. A machine of a cluster often has no
-configuration of the daemon's HDFS, or that of another one. Its executors run as another user, such as
-``yarn``, and with another umask. Files that they created could then be neither replaced by the daemon nor
-read by Hive.
+Executors copy files as the daemon does, with its code from the driver, so both sides always run the same
+version, and with its HDFS settings, user and umask. A machine of a cluster often has no configuration of the
+daemon's HDFS, or that of another one. Its executors run as another user, such as ``yarn``, and with another
+umask. Files that they created could then be neither replaced by the daemon nor read by Hive.
 """
 
 from __future__ import annotations

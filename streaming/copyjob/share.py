@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 FILE_COST_BYTES: Final = 1024 * 1024
-"""What a file costs besides its bytes, in bytes that are copied in the same time."""
+"""Fixed cost of a file, in bytes that take the same time to copy."""
 SHARE_COST_BYTES: Final = 256 * 1024 * 1024
 SHARES_PER_SLOT: Final = 4
 """Shares for each task that runs at the same time, so that a slow machine takes fewer of them."""
@@ -50,7 +50,7 @@ FILES_AT_ONCE: Final = 4
 
 
 def copy_cost(size_bytes: int) -> int:
-    """Return what the copy of a file of this size costs."""
+    """Return the cost of copying a file of this size."""
     return size_bytes + FILE_COST_BYTES
 
 
@@ -97,7 +97,7 @@ class ShareSettings:
 
 
 class ShareTask:
-    """What Spark runs in an executor for each partition, which is one share."""
+    """Spark's task in an executor for each partition, which is one share."""
 
     def __init__(self, settings: ShareSettings, outcomes: Any) -> None:
         self._settings = settings
@@ -110,7 +110,7 @@ class ShareTask:
 
 
 class Outcomes:
-    """What an accumulator of lists is in an executor, where outcomes are collected until the task ends."""
+    """An accumulator of lists in an executor; it collects outcomes until the task ends."""
 
     def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
         """Return an empty list."""

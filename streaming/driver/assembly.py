@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _SETTING: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _PACKAGES: Final = ("streaming", "streaming.checkpointing")
-"""Where Spark 4.0 and later versions have the class."""
+"""Package of the class in Spark 4.0 and later versions."""
 _CLASS: Final = "org.apache.spark.sql.execution.{}.FileSystemBasedCheckpointFileManager"
 _LOCKS: dict[str, int] = {}
 """Descriptors of the locks that this process holds until it ends."""

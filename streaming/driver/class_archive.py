@@ -61,7 +61,7 @@ _HOUR_S: Final = 1_700_000_000 // 3_600 * 3_600
 
 
 def find_path() -> Path | None:
-    """Return where the archive is, or would be; None if it is switched off."""
+    """Return the path of the archive, even before it exists; None if it is switched off."""
     named = os.environ.get(VARIABLE)
     if named is None:
         return Path(sys.prefix) / "share" / "tideline" / NAME
@@ -90,8 +90,8 @@ def build_class_path() -> str:
 
 @contextmanager
 def replace_archive() -> Iterator[tuple[Path, Path]]:
-    """Yield the path of the archive and an empty directory beside it;
-    what the block writes to NAME there becomes the archive.
+    """Yield the path of the archive and an empty directory beside it; the file NAME that the block writes
+    there becomes the archive.
 
     Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if
     another process writes it.

@@ -3,9 +3,9 @@ and the removal of those that killed drivers left behind.
 
 Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the
 executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image
-does this itself (``replace_process``), so driver and executors use the same image and cannot differ in Spark,
-Java or connector; such differences are what usually breaks. The JVM replaces the process. The container's
-init process passes signals on to it, and its exit code is the pod's.
+does this itself (``replace_process``): driver and executors use the same image and cannot differ in Spark,
+Java or connector, the usual cause of failures. The JVM replaces the process. The container's init process
+passes signals on to it, and its exit code is the pod's.
 
 A driver that ends removes its pods itself, one by one (``remove_own_pods``). Spark would remove them all by
 one request, a right that the chart does not give. The pods of a killed driver end too, because their

@@ -1,5 +1,5 @@
-"""What Spark needs on the machine of a driver:
-PySpark, a Java that it supports, and three programs of the system.
+"""Requirements of Spark on a driver's machine: PySpark, a Java that it supports, and three programs of the
+system.
 
 PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local
 disk. A service with a short ``PATH`` may lack them. Spark would then end without a reason, or fail after half
@@ -24,7 +24,7 @@ SPARK: Final = "4.0"
 between minor versions."""
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
-"""Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
+"""Spark 4.0 targets Java 17 and supports 21; newer versions lack APIs that its Hadoop libraries need."""
 PROGRAMS: Final = ("bash", "chmod", "dirname")
 """Programs that PySpark's start script and Hadoop look up in ``PATH``."""
 _CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
@@ -69,7 +69,7 @@ def check_installed() -> None:
 
 
 def _find_spark_home() -> list[tuple[str, str]]:
-    """Return the version of the Spark that PySpark starts instead of its own jars, if there is one."""
+    """Return the version of another Spark that PySpark starts instead of its own jars; None without one."""
     home = os.environ.get("SPARK_HOME")
     jars = Path(home).glob("jars/spark-core_*.jar") if home else ()
     names = [_CORE.fullmatch(jar.name) for jar in jars]

@@ -4,9 +4,9 @@ The checks need no JVM. Without them, Spark tries to reach a ResourceManager for
 with a stack trace if Hadoop is not configured.
 
 Executors on other machines connect to the driver, so it gets an address other than loopback, and ports of a
-known range, which a firewall can name. On YARN and Kubernetes, where Spark gives each application its own
-secret, driver and executors authenticate each other and encrypt what they send. A standalone cluster has one
-secret for all, which its administrator sets; there both are off unless ``spark.conf`` says otherwise.
+known range, which a firewall can name. On YARN and Kubernetes, Spark gives each application its own secret;
+driver and executors authenticate each other and encrypt their traffic. A standalone cluster has one secret
+for all, which its administrator sets; there both are off unless ``spark.conf`` says otherwise.
 
 In a pod, Spark also needs the pod's name and namespace: the pod then owns the executors, and Kubernetes
 removes them together. Executors in another namespace have no owner, because Kubernetes knows none across

@@ -28,7 +28,7 @@ ProgressListener = Callable[[Mapping[str, Any]], None]
 """Receives one event."""
 StopReason = Literal["stop requested", "source exhausted"]
 _COUNTS: Final = ("rows", "bytes", "malformed", "trailing", "rescued", "misfits")
-"""What a batch counts beside its dead letters."""
+"""Counts of a batch except its dead letters."""
 STOP_REQUESTED: Final = "stop requested"
 SOURCE_EXHAUSTED: Final = "source exhausted"
 

@@ -5,8 +5,8 @@ is a variable), on a Java that Spark supports, and on a Kafka connector of exact
 this is decided here, so that drivers, tests and benchmarks run alike. ``settings.conf`` takes precedence over
 everything except the settings that splitting requires.
 
-A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` decides what a
-failure of it means.
+A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` classifies its
+failures.
 
 Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in its own
 directory, and relative paths of files in the settings are made absolute before.
@@ -89,11 +89,11 @@ def start(
     Raises ConfigError if a supported PySpark, a program, a supported Java or the configuration of YARN is
     missing, or Spark refuses a setting, and Transient if the network, files, memory or the cluster failed.
 
-    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its
-    errors are ignored, so it may only do in advance what is done again later.
+    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. It
+    ignores their errors: they may only do work in advance that happens again later.
 
     With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the
-    machine's Maven repository, unless the jar is among Spark's own jars, as in the image. In that case remote
+    machine's Maven repository, unless Spark's own jars include it, as in the image. In that case remote
     executors, whose Spark may lack the jar, receive the driver's jar.
     """
     require_installation()
@@ -127,7 +127,8 @@ def start(
 
 @contextmanager
 def _working_directory() -> Iterator[None]:
-    """Change to a directory for what Spark leaves in its working directory, for as long as the JVM starts.
+    """Change to a directory for the files that Spark leaves in its working directory, until the JVM has
+    started.
 
     Its name is known, and others may write into the directory above it: raises ConfigError if it is not this
     user's own.

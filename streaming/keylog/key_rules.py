@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RuleKind(StrEnum):
-    """What a rule requires."""
+    """Requirement of a rule."""
 
     ALWAYS = "always"
     SKIP = "skip"

@@ -13,7 +13,7 @@ A separate connection holds the lock until the scripts are committed. If it were
 process would still find the older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL
 commits every statement, so scripts can be run again.
 
-A newer schema is refused: an older program would not write what the newer one relies on.
+It refuses a newer schema: an older program would not write everything that the newer one relies on.
 """
 
 from __future__ import annotations

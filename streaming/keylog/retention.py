@@ -39,7 +39,7 @@ class DeletedRows:
 
 
 def count_old_rows(log: KeyLog, keep_days: int) -> DeletedRows:
-    """Count what ``delete_old_rows`` would delete."""
+    """Count the rows that ``delete_old_rows`` would delete."""
     before = _first_kept_day(log, keep_days)
     with log.database.read() as connection:
         rows, gone, changes = (

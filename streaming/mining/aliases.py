@@ -82,7 +82,7 @@ _NO_ALIAS: Final = frozenset(
 
 @dataclass(slots=True)
 class NamedValue:
-    """What a name stands for: the position of the value, and the index among its keys."""
+    """Meaning of a name: the position of the value, and the index among its keys."""
 
     at: int
     which: int = 0

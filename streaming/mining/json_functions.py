@@ -114,7 +114,7 @@ _MODE: Final = re.compile(r"\s*(?:lax|strict)\s+(?=\$)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[\"(?:[^\"\\]|\\.)*\"\]")
 _QUOTED_MEMBER: Final = re.compile(r'\."((?:[^"\\]|\\.)+)"')
 _EXPRESSION: Final = re.compile(r"\s*\?\s*\(.*|\.\w+\(.*", re.DOTALL)
-"""A filter or a method of a path: what it concerns lies within the key before it."""
+"""A filter or a method of a path: it concerns values within the key before it."""
 _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
@@ -162,7 +162,7 @@ def parse_chain(texts: Sequence[str]) -> Path | Unresolved:
 
 
 def parse_member(text: str) -> Path | Unresolved:
-    """Return the key in brackets and quotes, where ``$`` is a character like any other."""
+    """Return the key in brackets and quotes, in which ``$`` is a character like any other."""
     return Path((text,)) if text.startswith("$") and "{" not in text else parse_path(text, Style.MEMBER)
 
 

@@ -47,7 +47,7 @@ class Parser(StrEnum):
     DATABRICKS = "databricks"
     TRINO = "trino"
     PYTHON = "python"
-    """Python's own; of what it calls, and of the queries in its strings."""
+    """Python's own; of the functions that it calls, and of the queries in its strings."""
     SCANNER = "scanner"
     PLAN = "plan"
 

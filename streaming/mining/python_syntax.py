@@ -1,6 +1,6 @@
 """Python programs as syntax trees: texts that are written out, names of called functions, and schemas.
 
-A program is parsed, never run. What a text contains is known only if it is written out; the rest of it is
+A program is parsed, never run. Only literal parts of a text have known content; the rest of it is
 ``VARIABLE``.
 """
 

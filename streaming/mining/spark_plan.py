@@ -2,10 +2,9 @@
 
 A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so
 names need not be resolved. It has one disadvantage: literals have lost their quotes
-(``get_json_object(json#7, $.http.path)``), so only brackets and commas show where a key ends, and a literal
-with a bracket may be misread. Such an error ends with its line: brackets are paired line by line, because
-names and literals contain no line breaks. Functions without their own plan text are recognized by their
-name.
+(``get_json_object(json#7, $.http.path)``). Only brackets and commas show the end of a key, so a literal with
+a bracket may give a wrong key. Such an error ends with its line: brackets are paired line by line, because
+names and literals contain no line breaks. Functions without their own plan text are recognized by their name.
 
 A plan is read in three steps:
 

@@ -1,10 +1,9 @@
 """Templates: query texts whose variables were not substituted,
 as they are kept in repositories (dbt, Airflow, programs, dashboards).
 
-Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and
-``{{ ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no table, column or key has:
-what it stands for is not known. Statements and comments of the template are removed; what they repeat or
-select is read once.
+Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and ``{{
+ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no table, column or key has: its
+value is unknown. Removes statements and comments of the template; reads repeated or conditional text once.
 
 A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
 (``$.$key``), unless it is written in brackets and quotes (``$['$oid']``).

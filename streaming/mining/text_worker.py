@@ -1,6 +1,6 @@
 """Reads query texts in a child process with limits on memory and processor time.
 
-Anyone who may run a query decides what its text is, and parsing has no bound that holds for every text: a few
+Anyone who may run a query chooses its text, and parsing has no bound that holds for every text: a few
 kilobytes of common table expressions have taken gigabytes and minutes. A text that exceeds a limit ends the
 child process, and counts as too large. The caller continues with the next text and records its position as
 usual, so the text is not read again.

@@ -5,15 +5,15 @@ The fingerprint and the scanner are built on tokens. Both are fast and never fai
 tokens and the time is linear in the length of the text. An unterminated string extends to the end of the
 text, so a truncated query loses only its last token.
 
-``TokenList`` adds paired brackets: where calls, their arguments and dotted names begin and end. Its positions
-are indexes of tokens. A position before the first or behind the last token gives an empty token, so that
-callers need not check the bounds. An unclosed bracket extends to the end.
+``TokenList`` adds paired brackets: the bounds of calls, their arguments and dotted names. Its positions are
+indexes of tokens. A position before the first or behind the last token gives an empty token, so that callers
+need not check the bounds. An unclosed bracket extends to the end.
 
-All runs of the same query have one fingerprint. What differs between runs (dates, ids, layout, comments) is
-left out. Anything that affects keys must be kept. Literals are therefore kept wherever they may be a key: in
-the arguments of JSON functions, in brackets, where they look like a path, and where they contain code. Names
-keep their case where they may be a member (after ``.`` and ``:``, and in the brackets of a row type). Two
-texts with the same fingerprint request the same keys; property tests check this.
+All runs of the same query have one fingerprint. Leaves out everything that differs between runs (dates, ids,
+layout, comments). Anything that affects keys must be kept. Literals therefore stay if they may be a key: in
+the arguments of JSON functions, in brackets, in the form of a path, and around code. Names that may be a
+member (after ``.`` and ``:``, and in the brackets of a row type) keep their case. Two texts with the same
+fingerprint request the same keys; property tests check this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compares the rows that readers of a Hive table see on both sides,
 by counts and hashes, with Spark reading the files themselves.
 
-``RowComparison`` is what ``handlers.replication.verification`` calls for each table. A failure of Spark that
-is the network's is raised; any other one means that a side cannot be read.
+``handlers.replication.verification`` calls ``RowComparison`` for each table. A failure of Spark that is the
+network's is raised; any other one means that a side cannot be read.
 
 Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows
 of the directories that are visible under its valid write-id list, without rows of write ids that are open or
@@ -87,7 +87,7 @@ class _Unreadable(Exception):  # noqa: N818 - an outcome, never raised out of th
 
 
 def _first_cause(text: str) -> str:
-    """Return the line of Spark's message that says what failed."""
+    """Return the line of Spark's message that names the failure."""
     lines = [line for line in text.splitlines() if "Exception" in line] or [text]
     return lines[0][:300]
 

@@ -2,8 +2,8 @@
 
 A time never depends on the clock, so a batch that runs again after midnight routes every row as before: a
 text needs a date. Spark's own cast takes ``12:30`` for today and ``2024`` for the first of January, and does
-not read a time without seconds but with an offset. So ``ISO_TEXT`` decides what is a time, and texts that
-Spark does not read are written in its form first.
+not read a time without seconds but with an offset. ``ISO_TEXT`` therefore defines a time, and texts that
+Spark does not read first get its form.
 
 Numbers count from 1970. Spark's cast also accepts Java literals such as ``1795170600d`` and ``0x1p30``;
 ``NUMBER_TEXT`` does not.

@@ -37,7 +37,7 @@ METADATA_S: Final = 10.0
 _POLL_S: Final = 0.1
 CONFIG: Final = frozenset({"org.apache.kafka.common.config.ConfigException"})
 _UNRESOLVED: Final = "No resolvable bootstrap urls"
-"""What the client says if no name of a broker can be resolved, which may pass."""
+"""The client's text when no name of a broker resolves, which may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Topic:
     topic_id: str
     ends: Mapping[int, int]
     stable: Mapping[int, int] = field(default_factory=dict)
-    """Where the first open transaction of each partition begins, or its end; empty if the source reads
-    records of open transactions too."""
+    """Start of the first open transaction of each partition, or its end; empty if the source reads records of
+    open transactions too."""
 
 
 class TopicReader(Protocol):

@@ -45,8 +45,8 @@ def textual_slots(state: TableState) -> frozenset[int]:
     """Return the slots that new files must contain as text that Spark does not filter by
     (``streaming.split.pushdown_guard``).
 
-    These are the slots whose type is changing between STRING and a number, and those where it changed so
-    recently that queries planned under the old type may still run.
+    These are the slots with a type that changes between STRING and a number, or that did so recently: queries
+    planned under the old type may still run.
     """
     return promoting_slots(state) | narrowing_types(state).keys() | _slots(state, PROMOTED)
 

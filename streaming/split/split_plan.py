@@ -245,8 +245,8 @@ def _any(conditions: Iterable[str]) -> str:
 
 
 def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in ``text`` (SQL too) if the text is
-    what JSON and a column of this type write for it; otherwise NULL.
+    """Return, as SQL, the number in ``text`` (SQL too) if JSON and a column of this type write it in the same
+    form; otherwise NULL.
 
     A DOUBLE also accepts integers.
     """

@@ -1,13 +1,13 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
 Every row is parsed once, each key as the type of its column: plain rows by their own parser
-(``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that cannot do
-it (a value of another kind, a scalar where keys lie deeper, not JSON at all), it leaves the row's text in an
-extra field. Only such *doubtful* rows are parsed again, as text, to find out what was lost. So the exact rule
-costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and bounds
-come from the footers of the files (``streaming.batch.footers``).
+(``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that is
+impossible (a value of another kind, a scalar above deeper keys, not JSON at all), it leaves the row's text in
+an extra field. Only such *doubtful* rows get a second parse, as text, which finds the lost parts. So the
+exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
+bounds come from the footers of the files (``streaming.batch.footers``).
 
-The rule (docs/SPLITTING.md lists the exceptions): a column holds what ``get_json_object`` returns for the
+The rule (docs/SPLITTING.md lists the exceptions): a column holds the result of ``get_json_object`` for the
 row. A value *fits* a numeric column if it is a JSON number in the range of the type, so that reading the
 column as text gives the same text. In a DOUBLE column, integers up to 2^53 count as numbers. A value that
 does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row (anything but a JSON

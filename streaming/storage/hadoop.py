@@ -98,7 +98,7 @@ class HadoopStorage:
                 files.mkdirs(path)
 
     def move(self, source: str, target: str) -> None:
-        """Rename; on an object store, where the server copies, only if the copy does not exist yet."""
+        """Rename; on an object store (the server copies) only if the copy does not exist yet."""
         with _errors(source):
             (old, files), (new, _) = self._open(source), self._open(target)
             if not files.exists(old):

@@ -34,7 +34,7 @@ _LOCAL: Final = re.compile(r"(?:file:)?(/[^/].*|/)", re.DOTALL)
 """Absolute paths and ``file:`` URIs without a host."""
 _CHECKSUM: Final = ".crc"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""What file systems without hard links answer."""
+"""Answers of file systems without hard links."""
 
 
 def local_path(path: str) -> Path | None:
@@ -165,8 +165,8 @@ def _written(target: Path, text: str) -> Iterator[Path]:
 
 
 def _rename(old: Path, new: Path) -> None:
-    """Rename; between mounts, where that is impossible,
-    copy to a hidden name first, so that the file appears with its content.
+    """Rename; between mounts (renaming is impossible) copy to a hidden name first: the file appears with its
+    content.
     """
     try:
         old.replace(new)

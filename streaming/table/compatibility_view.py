@@ -2,7 +2,7 @@
 
 A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot
 may later hold another key, so queries that name the old column would find less and less. The view has all
-columns of the table and additionally maps every old name to the column where the values are now::
+columns of the table and maps every old name to the column that has the values now::
 
     SELECT ..., `foo/bar`,
       coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...
@@ -149,7 +149,7 @@ _TEXT: Final = "string"
 
 @dataclass(frozen=True, slots=True)
 class OldName:
-    """Where the values of a former column are now."""
+    """Present column of the values of a former column."""
 
     column: str
     path: KeyPath | None = None
@@ -177,7 +177,7 @@ class OldName:
 
 
 def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
-    """Return where to find ``child`` after it was collapsed into ``parent``, whose column is ``column``.
+    """Return the path to ``child`` after its collapse into ``parent``, whose column is ``column``.
 
     Raises BadInput if Hive cannot read the rest of the path; such an old name cannot be kept.
     """

@@ -40,7 +40,7 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class CurrentTable:
-    """What the record says."""
+    """Content of the record."""
 
     columns: tuple[tuple[str, str], ...]
     """Names and types, as Hive writes them."""
@@ -67,7 +67,9 @@ class CurrentTable:
 
     @classmethod
     def parse(cls, text: str) -> CurrentTable:
-        """Return what ``text`` encoded. Raises ValueError, KeyError or TypeError for any other text."""
+        """Return the value that ``text`` encodes. Raises ValueError, KeyError or TypeError for any other
+        text.
+        """
         form: dict[str, Any] = json.loads(text)
         if form["format"] != _FORMAT:
             raise ValueError(f"format {form['format']} is newer than this program")

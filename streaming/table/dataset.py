@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _THREADS: Final = 16
 """Directories of an object store that are listed at a time."""
 _S3: Final = ("s3a", "s3n")
-"""Hadoop's names for what PyArrow calls ``s3``."""
+"""Hadoop's names for PyArrow's ``s3``."""
 _TYPES: Final = {
     "tinyint": "int8",
     "smallint": "int16",

@@ -1,7 +1,7 @@
 """A flat table that caches its partitions for the writer.
 
 The writer holds the lease, so no other process changes partitions, and all changes of the writer go through
-this class. What was read once therefore stays valid. A busy metastore needs a second for a call, and a batch
+this class. Results of reads therefore stay valid. A busy metastore needs a second for a call, and a batch
 needs a dozen of them. If the table's version differs from the version that the writer left, another writer
 held the lease in between, and the cache is dropped.
 """

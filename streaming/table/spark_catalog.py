@@ -147,8 +147,8 @@ class SparkCatalog:
             return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
-        """Drop what this session cached of the table.
-        ``refreshTable`` would open Spark's own client of the metastore first.
+        """Drop this session's cache of the table. ``refreshTable`` would open Spark's own client of the
+        metastore first.
         """
         spark = self._jvm.org.apache.spark.sql.catalyst
         self._sessions_catalog.invalidateCachedTable(

@@ -8,7 +8,8 @@ hexadecimal number whose bit n is set if slot n has any value; such a count read
 
 **Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot with one forgotten value
 is given to another key, Hive shows that value under the wrong name. Only the ORC footers of the files can
-rule this out, and reading thousands of them is slow. So a rewritten partition stores what its footers said::
+rule this out, and reading thousands of them is slow. A rewritten partition therefore stores the statistics of
+its footers::
 
     <layout version>.<digest of the files>.<one character per slot>
 

@@ -3,9 +3,9 @@ so that keys requested since then have their values there too.
 
 The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
 hour are read from it, split with all current columns, and replace the hour like any rewriting. No rows may be
-lost by this. If the raw table holds fewer events of the hour than the flat table, the hour is left unchanged
-and reported (the raw table may start later, may have been cleaned, or holds what the stream rejected as too
-late). The flat table's own malformed rows are kept.
+lost by this. If the raw table holds fewer events of the hour than the flat table, the hour stays unchanged
+and appears in the report (the raw table may start later, may have lost files, or holds events that the stream
+rejected as too late). The flat table's own malformed rows are kept.
 
 In general, rows of the raw and the flat table cannot be matched one by one, so an hour is replaced with all
 its columns. A backfill of one key chooses the hours that need it. If another key, such as an id, identifies

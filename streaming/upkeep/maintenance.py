@@ -152,7 +152,7 @@ class Maintenance:
         self._sealer = sealer
 
     def run(self, *, everything: bool = False) -> UpkeepResult:
-        """Do what is due, limited to a few hours unless ``everything`` is set, and return the outcome."""
+        """Run the due tasks, limited to a few hours unless ``everything`` is set, and return the outcome."""
         stream, rewriter = self._stream, self._sealer.rewriter
         last = stream.records.last()
         if last is None:

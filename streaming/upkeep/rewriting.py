@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _OLD: Final = "_tideline_old_{}"
 RewriteListener = Callable[[str, int, int, int], None]
-"""Receives what an hour was rewritten for, the hour, and how many of how many hours of this pass are done."""
+"""Receives the reason of a rewrite, the hour, and the progress of this pass in hours."""
 
 
 def ignore_rewrites(activity: str, hour: int, done: int, total: int) -> None:

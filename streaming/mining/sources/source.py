@@ -52,7 +52,7 @@ class QuerySource(Protocol):
         """The source's name in the key log, which stores one position for each name."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield what exists after ``position``, then end.
+        """Yield the records after ``position``, then end.
 
         Raises StateCorrupt for a position of another kind of source, and a Transient error if the storage
         does not answer.

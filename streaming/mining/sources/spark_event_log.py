@@ -1,8 +1,8 @@
 """Event logs of Spark: the physical plan of every query, and the statement if the application has one.
 
 Logs are files of JSON lines, plain or compressed with zstd: one file for each application, or a directory of
-rolling files. Their names end in ``.inprogress`` while the application runs. Reading continues where it
-stopped, in whole lines only.
+rolling files. Their names end in ``.inprogress`` while the application runs. Reading continues at its stop,
+in whole lines only.
 
 The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or
 servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Both are

@@ -220,7 +220,7 @@ def _format_position(topic: str, offsets: dict[int, int]) -> str:
 
 
 def _parse_time(time_of: object) -> int:
-    """Read a time: ISO 8601 (what Trino writes), or a number of seconds or milliseconds since 1970."""
+    """Read a time: ISO 8601 (as Trino writes), or a number of seconds or milliseconds since 1970."""
     if isinstance(time_of, str):
         read = dt.datetime.fromisoformat(time_of)
         return int((read if read.tzinfo else read.replace(tzinfo=dt.UTC)).timestamp())

@@ -172,7 +172,7 @@ class ExpressionReader:
         return self._apply(self.value(node.this, scope), node, scope)
 
     def _apply(self, value: Value, node: exp.Expr, scope: Scope) -> Value:
-        """Return what the operator of ``node`` extracts from a value."""
+        """Return the value that the operator of ``node`` extracts."""
         operand = node.args["expression"]
         text = text_of(operand)
         if text is None and operand.is_number:
