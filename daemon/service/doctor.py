@@ -82,7 +82,7 @@ def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> It
     """Yield what is found out, without raising errors of the tree."""
     yield from _versions()
     if daemon is not None:
-        yield from _daemon(partial(fetch_status, daemon, application().status_sections()))
+        yield from _daemon(partial(fetch_status, daemon, application().status_sections()), "failed")
         return
     config = None
     try:
@@ -91,7 +91,7 @@ def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> It
         yield Finding("configuration", "failed", str(error))
     if config is not None:
         yield _disk(config.state.dir)
-        yield from _daemon(partial(load_status, config.state.dir, application().status_sections()))
+        yield from _daemon(partial(load_status, config.state.dir, application().status_sections()), "warning")
 
 
 def _versions() -> Iterator[Finding]:
@@ -139,7 +139,7 @@ def _disk(directory: Path) -> Finding:
     return Finding("disk", state, f"{directory}: {bytes_text(free)} of {bytes_text(size)} free")
 
 
-def _daemon(load: Callable[[], DaemonStatus]) -> Iterator[Finding]:
+def _daemon(load: Callable[[], DaemonStatus], absent: str) -> Iterator[Finding]:
     from daemon.status.report.commands import LAG_MAX_S
     from daemon.status.report.health_check import Health, check_status
 
@@ -148,7 +148,7 @@ def _daemon(load: Callable[[], DaemonStatus]) -> Iterator[Finding]:
     try:
         status = load()
     except TidelineError as error:
-        yield Finding("daemon", "warning", error.message)
+        yield Finding("daemon", absent, error.message)
         return
     checked = check_status(status, sections, LAG_MAX_S)
     states = {Health.OK: "ok", Health.WARNING: "warning"}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 from daemon.service.command_line import call
+from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.http_client import HOST, served
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:
@@ -43,3 +47,15 @@ def test_an_unreadable_configuration_is_a_line_of_the_page(
     assert call(["doctor", "-c", str(tmp_path / "absent.yaml")]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("configuration") and "failed" in line for line in lines)
+
+
+def test_a_daemon_elsewhere_is_examined_without_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    status = daemon_status(state="running", time_s=time.time())
+    with served(app_of(status=lambda: status, stuck=list)) as server:
+        call(["doctor", "--url", f"http://{HOST}:{server.port}", "-o", "json"])
+    findings = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert {"tideline", "daemon", "clocks"} <= set(findings)
+    assert "configuration" not in findings
+    assert findings["clocks"]["state"] == "ok"
+    assert call(["doctor", "--url", "http://127.0.0.1:1", "-o", "json"]) == 1
+    assert "does not answer" in capsys.readouterr().out
