@@ -1,1 +1,1 @@
-"""What an event does: decoding, and the effects on metastores, files and the catalog. See ``DESIGN.md``."""
+"""Effects of events: decoding, and changes of metastores, files and the catalog. See ``DESIGN.md``."""

@@ -47,7 +47,7 @@ class Embedded(Generic[T]):
     def __init__(
         self, text: str, decode: Callable[[str], T], decode_outline: Callable[[str], Any] | None = None
     ) -> None:
-        """``decode_outline`` decodes only some fields, where that costs much less (``outline``)."""
+        """``decode_outline`` decodes only some fields, if that costs much less (``outline``)."""
         self._text = text
         self._decode = decode
         self._decode_outline = decode_outline
@@ -314,7 +314,8 @@ class TxnCommitted(Event):
     """True if they include the partitions that Hive left out of its write events: the relay listed their
     files."""
     incomplete: str | None = None
-    """Why the relay does not know what the transaction wrote, of a source that does not report it either."""
+    """Why the relay does not know the writes of the transaction, of a source that does not report them
+    either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ outside, so the code names them. ``failpoint("x")`` does nothing unless one of t
   SIGKILL. As in a power failure, nothing is cleaned up and no buffer is flushed.
 * ``TIDELINE_FAILPOINT_HOLD`` is a directory that contains the file ``x.armed``: the first thread that passes
   renames it to ``x.held`` and waits until that file is removed. All other threads continue. Meanwhile the
-  test kills what the process depends on.
+  test kills a dependency of the process.
 """
 
 from __future__ import annotations

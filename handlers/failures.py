@@ -1,4 +1,4 @@
-"""What follows from a failure: a delay before the retry, or the quarantine of a table.
+"""Consequence of a failure: a delay before the retry, or the quarantine of a table.
 
 The delay is exponential with full jitter, for single calls and for the loops of the daemon alike. The reason
 of a quarantine is one value, which projections report and which status, log and JSON show.

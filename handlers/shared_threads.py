@@ -196,6 +196,6 @@ class ThreadUser:
         return self._threads.wait(self, timeout_s)
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for the rest."""
+        """Cancel pending work, and wait for the rest."""
         self.cancel_waiting()
         self.wait()

@@ -1,6 +1,6 @@
 """Batches that a reader of a topic cannot decompress.
 
-A batch of records is compressed as a whole, and a writer may choose what it contains: a batch of 8 MiB can
+Compression covers a batch of records as a whole, and a writer may choose its content: a batch of 8 MiB can
 have gigabytes of content. The library refuses a batch in zstd that is longer than ``READER_LIMITS`` permits,
 and repeats that at every read, so that the reader would never pass it. It does not limit the other codecs, so
 a source's topic is created with ``compression.type=zstd``: the broker then compresses all batches again that

@@ -3,5 +3,5 @@ from its events and listings, for timelines and the partition index.
 
 Purpose, guarantees and failure behaviour: DESIGN.md beside this file. The daemon drives ``projection``. It
 stands on three packages: ``following`` (events and loads, the same for every follower), ``timelines`` and
-``index`` (the two followers and what they serve).
+``index`` (the two followers and their answers).
 """

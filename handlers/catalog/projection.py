@@ -111,8 +111,8 @@ class CatalogProjection:
         return self._source_name
 
     def open(self) -> Position:
-        """Read the state, or start at the source's newest event;
-        begin a survey of all tables where the rules changed.
+        """Read the state, or start at the source's newest event; begin a survey of all tables if the rules
+        changed.
         """
         self._loader.abandon()
         if self._publisher is not None:
@@ -227,8 +227,8 @@ class CatalogProjection:
         return position
 
     def settle(self) -> bool:
-        """Continue with waiting tables, with removing what was forgotten,
-        and with publishing, for less than a tenth of a second together.
+        """Continue with waiting tables, with removing forgotten content, and with publishing, for less than a
+        tenth of a second together.
 
         Returns whether more can be done at once.
         """
@@ -248,7 +248,7 @@ class CatalogProjection:
         return more
 
     def load_all(self) -> None:
-        """Load all waiting tables that are due, and remove what was forgotten, without a time limit."""
+        """Load all due tables, and remove forgotten content, without a time limit."""
         while self._load(ANSWER_WAIT_S):
             self._beat()
         for follower in self._followers:

@@ -58,8 +58,8 @@ class Turns:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """The follower's work, which should not wait for the network;
-        first leaves readers their share where it is due.
+        """The follower's work, which should not wait for the network; first gives readers their share if it
+        is due.
         """
         idle_s = max(0.0, time.monotonic() - self._turn_end_s)
         self._unshared_s = max(0.0, self._unshared_s - idle_s / READERS_SHARE)
@@ -72,7 +72,7 @@ class Turns:
             self._end()
 
     def breathe(self) -> None:
-        """Within ``work``: let waiting readers run where the follower has worked for a while."""
+        """Within ``work``: let waiting readers run if the follower has worked for a while."""
         if self._unshared_s + time.monotonic() - self._began_s >= SLICE_S:
             self._leave_to_readers()
             self._begin()

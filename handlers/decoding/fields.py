@@ -2,8 +2,8 @@
 and raises one typed error if the value does not match.
 
 The formats differ: a field may be absent or null (both are None here), and booleans and numbers may be JSON
-values or strings. What looks like a number may be a float that stands for an integer too large for the
-parser. Builders of events therefore never touch raw values; they call ``number("txnid")`` or
+values or strings. A value like a number may be a float that stands for an integer too large for the parser.
+Builders of events therefore never touch raw values; they call ``number("txnid")`` or
 ``flag("isTruncateOp")``.
 
 File entries have the form ``uri#checksum#cmroot#subdir``, written by the source's change manager
@@ -145,8 +145,8 @@ def check_name(value: str, field: str, limits: Limits) -> str:
     """Return an object name in lower case; raise MalformedEvent or LimitExceeded.
 
     Names with control characters are refused because names end up in logs, paths and metric labels; the
-    metastore allows none. Quotes, slashes and backticks are legal in Hive 4 and must be escaped where a path
-    or a statement is built.
+    metastore allows none. Quotes, slashes and backticks are legal in Hive 4: escape them when building a path
+    or a statement.
     """
     if len(value) > limits.name_chars:
         raise LimitExceeded(
@@ -163,7 +163,7 @@ def check_name(value: str, field: str, limits: Limits) -> str:
 def fill_names(
     common: dict[str, Any], message: Fields, db_field: str, table_field: str | None = None
 ) -> dict[str, Any]:
-    """Return ``common`` with names from the message where the notification has none."""
+    """Return ``common`` with names from the message if the notification has none."""
     if common["db"] is None:
         common = common | {"db": message.name(db_field)}
     if table_field is not None and common["table"] is None:

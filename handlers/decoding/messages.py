@@ -4,18 +4,16 @@ from the text that the metastore stored to a JSON object, and back to strict JSO
 The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the
 default of Hive 4), see ``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters
 raw inside strings, which strict readers refuse. Reading therefore tries a fast strict parser first, and a
-lenient one if that fails and the text is not long. Every object that is returned can be written as strict
-JSON again; what cannot be written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting)
-is malformed.
+lenient one if that fails and the text is not long. Every returned object can become strict JSON again; values
+that cannot (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting) are malformed.
 
 Of duplicate keys the last one counts, as in the metastore's own reader. The fast parser turns an integer
 beyond 64 bits into a float; ``fields`` refuses it, because an id is never a float.
 
 Anyone who may write to the topic must not be able to exhaust memory or stop the daemon. ``Limits`` bound the
-content of a record. The defaults are several times what large installations have been seen to need, so that
-only hostile or broken input meets them. Exceeding a limit raises LimitExceeded, which names the value, the
-limit and the remedy. The number of values is limited before a text is parsed
-(``handlers.structs.json_limits``).
+content of a record. The defaults are several times the observed needs of large installations: only hostile or
+broken input meets them. Exceeding a limit raises LimitExceeded, which names the value, the limit and the
+remedy. The number of values is limited before a text is parsed (``handlers.structs.json_limits``).
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Return the message's JSON object; raise what ``unpack_text`` and ``read_object`` raise."""
+    """Return the message's JSON object; raise the errors of ``unpack_text`` and ``read_object``."""
     return read_object(unpack_text(text, message_format, limits), limits.json_depth)
 
 
@@ -115,8 +113,8 @@ def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> Json
 
 
 def write(value: object) -> bytes:
-    """Write strict JSON: UTF-8, no raw control characters, no NaN.
-    Raises MalformedEvent for what JSON cannot represent.
+    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for values that JSON
+    cannot represent.
     """
     try:
         return orjson.dumps(value)
@@ -159,8 +157,8 @@ def _too_long(limits: Limits) -> LimitExceeded:
 
 
 def _read_leniently(text: bytes) -> Any:
-    """Parse what the strict parser refused,
-    and pass it through the strict writer to exclude what JSON does not allow.
+    """Parse text that the strict parser refused, and pass it through the strict writer to exclude values that
+    JSON does not allow.
     """
     try:
         value = json.loads(text.decode(), strict=False, parse_constant=_refuse, parse_float=_finite)

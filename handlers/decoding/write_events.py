@@ -10,13 +10,13 @@ transactional tables):
 * A dynamic partition insert logs one event for each partition. It selects the files of a partition by the
   beginning of their paths and does not require a separator behind it, so the event of ``month=1`` also names
   the files of ``month=10``.
-* A ``CREATE TABLE AS SELECT`` names everything in the table's directory. There may be more than it wrote:
-  files of a table that was renamed and kept its directory, because its name has special characters, or what
-  an interrupted drop left behind. They have other write ids, or are in directories of partitions.
+* A ``CREATE TABLE AS SELECT`` names everything in the table's directory. There may be others: files of a
+  renamed table that kept its directory, because its name has special characters, or the rest of an
+  interrupted drop. They have other write ids, or are in directories of partitions.
 
 The files of a bucket have the same name in every partition: without these checks, they would replace each
-other's rows on the target, and a base of another table would hide all rows. The files that are left out are
-named by the write event of their own partition or transaction.
+other's rows on the target, and a base of another table would hide all rows. The write event of their own
+partition or transaction names the omitted files.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def read_written_files(
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
 
-    ``owner`` is the type and the encoded object of what has the files; it is decoded only if the directories
-    alone do not decide. A table's object that cannot be read decides nothing, because most publishers' events
-    need none. Raises MalformedEvent or LimitExceeded.
+    ``owner`` is the type and the encoded object of the owner of the files; it is decoded only if the
+    directories alone do not decide. A table's object that cannot be read decides nothing, because most
+    publishers' events need none. Raises MalformedEvent or LimitExceeded.
     """
     files = parse_source_files(entries, limits)
     own = [_may_contain(file.subdir, write_id) for file in files]

@@ -1,4 +1,4 @@
-"""What the hidden files of a transactional table's bases say.
+"""Contents of the hidden files of a transactional table's bases.
 
 Hive recognizes a base without rows by them (``MARKERS``). Before Hive 4, only such a file distinguishes the
 base of a major compaction from that of an overwrite: both are ``base_0000005``, and the file
@@ -41,7 +41,7 @@ def is_ignored_base(entries: Iterable[Entry]) -> bool:
 def read_markers(
     files: FileSystem, root: Location, directories: Iterable[AcidDirectory]
 ) -> list[AcidDirectory]:
-    """Return the directories below ``root`` with what their markers say.
+    """Return the directories below ``root`` with the contents of their markers.
 
     One listing for each base without a suffix. A base that vanished meanwhile counts as marked: rows that it
     replaced are elsewhere by now, so it proves nothing about a write.

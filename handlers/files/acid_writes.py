@@ -49,7 +49,7 @@ class OwnFile:
 
 @dataclass(frozen=True, slots=True)
 class OwnListing:
-    """What a write left in the directory of a table or partition."""
+    """Files of a write in the directory of a table or partition."""
 
     files: tuple[OwnFile, ...] = ()
     covered_by: str | None = None

@@ -9,7 +9,7 @@ Errors belong to Tideline's tree:
 
 * NotFound: the path does not exist;
 * Refused: it exists, but permissions or its type forbid the call (a retry does not help);
-* UnsafePath: a symbolic link where a file was named;
+* UnsafePath: a symbolic link in place of a file;
 * FilesUnavailable: everything that may pass: no space, quota, input/output error, time-out, too many open
   files.
 """

@@ -1,7 +1,7 @@
 """Lists files that no event names.
 
 Hive omits the write events of some partitions (a multi-insert into several static partitions names only the
-first; reference: hive-replication.md §0c.2), and a bootstrap copies what exists. Listed files have no
+first; reference: hive-replication.md §0c.2), and a bootstrap copies existing files. Listed files have no
 recorded checksum; their copies are verified by comparing the state of the source file before and after the
 copy.
 
@@ -41,7 +41,7 @@ _UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class WriteListing:
-    """The files of one write in a table's or partition's directory, and what else is there."""
+    """The files of one write in a table's or partition's directory, and the other entries there."""
 
     files: tuple[SourceFile, ...] = ()
     exists: bool = True

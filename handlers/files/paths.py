@@ -7,9 +7,9 @@ this package accepts text as a path.
 The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into
 directory names for a partition value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is
 one name (``FileUtils.escapePathName``). No client decodes a path: neither Hadoop's ``Path``, nor the file
-systems of this package. A name is refused only for what it is as it stands: ``..``, a separator, or a
-character that no writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them.
-How long a name may be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
+systems of this package. A name is refused only for its own text: ``..``, a separator, or a character that no
+writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them. How long a name may
+be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def parse_location(uri: str) -> Location:
 
 
 def parse_any_location(uri: str) -> Location:
-    """Return what ``parse_location`` does, name by name."""
+    """Return the result of ``parse_location``, name by name."""
     if uri.startswith("/"):
         if uri.startswith("//"):
             _refuse("a path starts with // but names no scheme", uri)

@@ -169,7 +169,7 @@ def make_connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
     """Return a function that opens a connection:
     binary protocol, buffered transport, ``timeout_s`` for each message.
 
-    Raises ConfigError where happybase is not installed.
+    Raises ConfigError without happybase.
     """
     if find_spec("happybase") is None:
         raise ConfigError(

@@ -49,7 +49,7 @@ UNDO_ROWS: Final = b"\x00undo"
 """The prefix of the rows of the undo log."""
 BEHIND_UNDO_ROWS: Final = b"\x00undp"
 FAMILIES: Final = {
-    # The Thrift interface's defaults turn off what makes look-ups of single rows fast.
+    # The Thrift interface's defaults turn off the options that make look-ups of single rows fast.
     FAMILY.decode(): {"max_versions": 1, "bloom_filter_type": "ROW", "block_cache_enabled": True}
 }
 _ENTRIES: Final = b"\x01"
@@ -102,9 +102,7 @@ def smallest_cell(key: bytes) -> bytes:
 
 
 def write_filter(condition: Condition) -> bytes:
-    """Return the filter for keys without values;
-    it selects all keys where the condition cannot be expressed.
-    """
+    """Return the filter for keys without values; it selects all keys if the condition has no such form."""
     written = _write(condition)
     if written is None or len(written) > FILTER_BYTES_MAX:
         return KEYS_ONLY

@@ -84,7 +84,7 @@ class Writes:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Writes:
-        """Read what ``to_bytes`` wrote; raise StateCorrupt for anything else."""
+        """Read the output of ``to_bytes``; raise StateCorrupt for anything else."""
         try:
             return cls._parse(data)
         except (struct.error, ValueError, StopIteration) as error:

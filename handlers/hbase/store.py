@@ -6,8 +6,8 @@ the order of ``redo_log``.
 
 One process writes. If it is killed after the commit, the process that opens the store next finishes the
 transaction. Applying it twice, or by two processes at once, does no harm (``redo_log``). If it is killed
-before, what a long transaction wrote early is rolled back by the next transaction, not when the store is
-opened: a reader must not interfere with a running writer (``undo_log``).
+before, the next transaction rolls back the early writes of a long one; opening the store does not: a reader
+must not interfere with a running writer (``undo_log``).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class HBaseStore:
     @contextmanager
     # ARG002: its calls release the processor
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002
-        """Read page by page what is committed then: HBase has no snapshot across rows."""
+        """Read page by page the state committed then: HBase has no snapshot across rows."""
         yield self
 
     @contextmanager
@@ -168,7 +168,7 @@ class HBaseStore:
         return self.gateway.add(layout.VERSIONS_ROW, layout.NEXT_VERSION, count)
 
     def log_undo(self, keys: Sequence[bytes], version: int) -> None:
-        """Log what is stored under ``keys`` before they are written early (used by the transaction)."""
+        """Log the values under ``keys`` before early writes (used by the transaction)."""
         self._is_clean = False
         composed = undo_log.compose(keys, self.entries_of, version)
         self._undo_rows += composed

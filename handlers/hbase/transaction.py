@@ -2,7 +2,7 @@
 
 A long transaction cannot be buffered whole. Rows and postings make it long, and they mean the same whenever
 they are written. So above a limit they are written early, in the same order, and everything else waits for
-the commit. What they replace is logged before (``undo_log``), so a transaction of any length that fails or is
+the commit. The old values are logged before (``undo_log``), so a transaction of any length that fails or is
 killed is rolled back before the next one begins.
 
 A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a
@@ -46,7 +46,7 @@ StoredEntry = tuple[bytes, bytes, int]
 
 
 class Stored(Protocol):
-    """What the transaction needs from its store."""
+    """The transaction's view of its store."""
 
     gateway: Gateway
 
@@ -60,7 +60,7 @@ class Stored(Protocol):
         """Return the stored entries of ``keys``, without those that do not exist."""
 
     def log_undo(self, keys: Sequence[bytes], version: int) -> None:
-        """Log what is stored under ``keys`` before they are written early with ``version``."""
+        """Log the values under ``keys`` before early writes with ``version``."""
 
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[StoredEntry]:
         """Yield the stored entries with ``start <= key < end``, in order."""
@@ -107,7 +107,7 @@ class HBaseTransaction:
         return scan_key_pages(self._keys, start, end)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        """Set ``key``; raise LimitExceeded if key or value is too long."""
         refuse_oversize(key, value)
         if len(value) > VALUE_BYTES_MAX:
             raise LimitExceeded(
@@ -147,8 +147,8 @@ class HBaseTransaction:
             self._spill()
 
     def _spill(self) -> None:
-        """Write rows and postings now, and before them what they need:
-        table numbers, which no other process may draw, and dictionaries.
+        """Write rows and postings now, and before them their requirements: table numbers, which no other
+        process may draw, and dictionaries.
         """
         early = {key: value for key, value in self._own.items() if kind_of(key) is not EntryKind.OTHER}
         writes = Writes(self._next_version(), *self._split(early))

@@ -1,10 +1,10 @@
-"""The undo log: what was stored before a long transaction wrote some of its entries early.
+"""The undo log: the values before a long transaction wrote some of its entries early.
 
 A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it
 then fails, counts, table records and the caller's position are lost while these entries remain, and a
-repeated transaction would take them for old ones: it would not count them again. So before each early write,
-what is stored under its keys is logged, in its own rows. A transaction that failed or was killed is rolled
-back before the next one begins:
+repeated transaction would take them for old ones: it would not count them again. Before each early write, the
+log therefore stores the values under its keys, in its own rows. A transaction that failed or was killed is
+rolled back before the next one begins:
 
 1. ``compose`` and ``write`` log the entries, then they are overwritten or removed; this may repeat;
 2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``);
@@ -45,8 +45,8 @@ _UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
 def compose(
     keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[StoredEntry]], version: int
 ) -> dict[bytes, layout.Cells]:
-    """Return the rows of the log for what ``read`` finds under ``keys``,
-    before they are written with ``version``.
+    """Return the rows of the log for the values that ``read`` finds under ``keys``, before their write with
+    ``version``.
     """
     rows = {}
     for number, chunk in enumerate(_chunks(keys)):
@@ -82,8 +82,8 @@ def remove(gateway: Gateway, version: int) -> None:
 
 
 def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Callable[[int], int]) -> bool:
-    """Restore what a transaction that did not commit has overwritten;
-    return whether there was anything to restore.
+    """Restore the values that a transaction without commit has overwritten; return whether there was anything
+    to restore.
 
     ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect:
     neither those rows nor the commit.

@@ -55,7 +55,7 @@ class Address:
 
 
 Protection = Literal["auth", "auth-int", "auth-conf"]
-"""What SASL does with calls after the login: nothing, signing, or signing and encryption."""
+"""SASL's protection of calls after the login: nothing, signing, or signing and encryption."""
 PROTECTIONS: Final[tuple[Protection, ...]] = ("auth", "auth-int", "auth-conf")
 """From the weakest to the strongest."""
 

@@ -1,10 +1,10 @@
 """Declarations of metastore calls: name, arguments, answer, Hive versions, and whether it changes anything.
 
-``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes
-something is reported as ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method
-of ``hmsclient``. A ``Call`` uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes
-the elements of a list on one by one, because the whole list may not fit into memory. DESIGN.md lists which
-calls are of which kind, and why.
+``changes`` decides on a broken connection: a reading call is repeated, a changing call is reported as
+ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A
+``Call`` uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list
+on one by one, because the whole list may not fit into memory. DESIGN.md lists which calls are of which kind,
+and why.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class AnyCall(Protocol[R_co]):
         """Whether servers of ``version`` have the call."""
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
-        """Send the call over ``hmsclient``'s client and return the answer; raises what Thrift raises."""
+        """Send the call over ``hmsclient``'s client and return the answer; raises Thrift's errors."""
 
 
 @dataclass(frozen=True, slots=True)

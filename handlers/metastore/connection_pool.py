@@ -8,8 +8,8 @@ Who finds all of them in use waits, in the order of arrival, at most until the d
 MetastoreUnavailable is then raised, as for a server that does not answer. A service that hangs holds only its
 own pool.
 
-The order of the addresses belongs to the pool as well: what one caller finds out about a server that is down
-spares the others the attempt.
+The order of the addresses belongs to the pool as well: one caller's discovery of a dead server spares the
+others the attempt.
 """
 
 from __future__ import annotations

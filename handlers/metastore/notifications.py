@@ -82,8 +82,8 @@ class NotificationCalls(Session):
         return events if len(events) >= limit else [each for each in events if each.eventType in kinds]
 
     def write_events(self, txn_id: int, *, db: str | None = None) -> list[WriteEventInfo]:
-        """Return what a transaction wrote, by table and partition;
-        empty if it wrote nothing or its events are purged.
+        """Return the writes of a transaction, by table and partition; empty if there are none or its events
+        are purged.
 
         ``db`` limits the answer to one database.
 
@@ -94,8 +94,8 @@ class NotificationCalls(Session):
     def receive_write_events(
         self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
     ) -> None:
-        """Pass on what a transaction wrote, one write event at a time;
-        optionally only into one database or table.
+        """Pass on the writes of a transaction, one write event at a time; optionally only into one database
+        or table.
 
         The time-out counts from the last byte that arrived. Raises as ``write_events``.
         """

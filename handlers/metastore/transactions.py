@@ -173,7 +173,7 @@ class TransactionCalls(Session):
         self._invoke(_WRITE_ID_STATE, request)
 
     def _require_replay(self) -> None:
-        """Raise Unsupported before 4.0, where requests have no ``txn_type`` and ids are read differently."""
+        """Raise Unsupported before 4.0: requests have no ``txn_type`` there, and ids are read differently."""
         if self.hive_version < V4_0:
             raise Unsupported(
                 "replayed transactions require a target with Hive 4",

@@ -71,7 +71,7 @@ class Context:
     threads: SharedThreads = field(default_factory=start_threads)
     """For work ahead; the policies of a target share them."""
     idle: IdleWork = field(default_factory=IdleWork)
-    """When the policy does what is due although nothing happens; the policies of a target take turns."""
+    """Due tasks of the policy in quiet times; the policies of a target take turns."""
     long_work: LongWork = field(default_factory=LongWork)
     """How many loads and cycles run at a time; for all policies of a target."""
 
@@ -144,15 +144,15 @@ class Context:
                 return QUARANTINED
 
     def _describe_stop(self, entry: QuarantinedTable) -> QuarantinedTable:
-        """Return the entry with what a release needs to resume the table where it stopped."""
+        """Return the entry with the facts that a release needs to resume the table at its stop."""
         load = self.tables.loads.get(entry.table)
         loaded = 0 if load is None else load.write_id
         name = f"{self.policy.source_db}.{entry.table}"
         return entry.with_stop(describe_stop(entry.table, self.tables.write_ids, name, loaded), loaded)
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
-        """Return the write-id list of an event's transaction:
-        everything up to its write id, except what was open when that was allocated.
+        """Return the write-id list of an event's transaction: everything up to its write id, except the ids
+        open at its allocation.
 
         Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
         mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at

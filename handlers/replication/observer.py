@@ -1,7 +1,7 @@
 """The observer of replay: receives counts and durations, of single events and of whole batches.
 
-The counts of a batch say what was done beside replay, or ahead of its turn. They are reported once, when the
-batch ends.
+The counts of a batch cover work beside replay, or ahead of its turn. They are reported once, when the batch
+ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LaneCounts:
-    """What the lanes did (``work_ahead``)."""
+    """Work of the lanes (``work_ahead``)."""
 
     applied: int = 0
     """Events that a lane applied ahead of their turn."""
@@ -33,7 +33,7 @@ class LaneCounts:
 
 @dataclass(slots=True)
 class LookaheadCounts:
-    """What was opened and allocated ahead (``transactions.lookahead``)."""
+    """Openings and allocations ahead (``transactions.lookahead``)."""
 
     transactions: int = 0
     """Transactions that were opened ahead, with the first one of each batch, whose turn it was."""

@@ -2,8 +2,8 @@
 
 A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id``
 may be ahead of the recorded position: events up to that id are recorded in the write-id mapping and not
-applied again. A state that is lost or old does not know what an earlier process has replayed. For events up
-to the source's newest one at this time, the target is therefore checked (``OpeningMarks``).
+applied again. A lost or old state does not know the progress of an earlier process. For events up to the
+source's newest one at this time, the target is therefore checked (``OpeningMarks``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ applied on the target."""
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What opens one policy. Used by the projection's thread."""
+    """Opens one policy. Used by the projection's thread."""
 
     context: Context
     store: Store
@@ -72,10 +72,12 @@ class Opening:
         )
 
     def open(self) -> None:
-        """Load the state, claim the target and read its position; ``recorded`` then says where to continue.
+        """Load the state, claim the target and read its position; ``recorded`` is then the position to
+        continue from.
 
-        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target is not
-        as the state says (``target_claim``), and what ``bootstrap`` raises if the policy bootstraps itself.
+        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target
+        differs from the state (``target_claim``), and the errors of ``bootstrap`` if the policy bootstraps
+        itself.
         """
         context, recorded = self.context, self.recorded
         stored_position = self._load_state()
@@ -98,7 +100,7 @@ class Opening:
         self._load_readable_views()
 
     def _load_state(self) -> Position | None:
-        """Forget what an earlier opening knew, and load the state; return its position if it has one."""
+        """Forget the memory of an earlier opening, and load the state; return its position if it has one."""
         context = self.context
         self.store.recover()
         require_active(self.store, context.policy)
@@ -176,7 +178,7 @@ class Opening:
             txn.put(UNCERTAIN_KEY, str(newest).encode())
 
     def _load_marks(self) -> None:
-        """Pass to replay what the state does not contain."""
+        """Pass to replay the facts that the state does not contain."""
         uncertain = self._load_number(UNCERTAIN_KEY)
         marks = OpeningMarks(
             self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, self.recorded.reached + 1)

@@ -1,8 +1,9 @@
 """The replication projection: one policy's reader of the topic.
 
-It puts the parts together and is what the daemon's loop and the operator's requests use: ``opening`` finds
-where to continue, ``batch.batch_replay`` applies events, and ``position.progress`` makes durable what was
-applied and writes it to the target. Requests of an operator run between two batches, in the same thread.
+It puts the parts together for the daemon's loop and the operator's requests: ``opening`` finds the position
+to continue from, ``batch.batch_replay`` applies events, and ``position.progress`` makes the applied events
+durable and writes their position to the target. Requests of an operator run between two batches, in the same
+thread.
 """
 
 from __future__ import annotations
@@ -164,12 +165,12 @@ class ReplicationProjection:
             )
 
     def needs_bootstrap(self) -> bool:
-        """Whether ``open`` would bootstrap the policy; raise what a call to the target raises."""
+        """Whether ``open`` would bootstrap the policy; raise the error of a call to the target."""
         return self._opening.needs_bootstrap()
 
     def open(self) -> Position:
-        """Open the policy, or open it again after an error;
-        return the position to continue from. Raises what ``Opening.open`` raises.
+        """Open the policy, or open it again after an error; return the position to continue from. Raises the
+        errors of ``Opening.open``.
         """
         self._opening.open()
         # Not checked at once: the next event may drop the database, and a process that was killed may have
@@ -239,7 +240,7 @@ class ReplicationProjection:
         return cross_gap(self._context, self._recorded, self.loads)
 
     def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
-        """Return what ``prune`` would drop; all tables that left the policy if none is named."""
+        """Return the plan of ``prune``; all tables that left the policy if none is named."""
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
@@ -261,7 +262,7 @@ class ReplicationProjection:
         require_not_promoted(self._store, self._context.policy)
 
     def plan_promotion(self) -> Promotion:
-        """Return what ``promote`` would do."""
+        """Return the plan of ``promote``."""
         self._load_unless_claimed()
         return plan_promotion(self._context, self._store, self._find_point())
 

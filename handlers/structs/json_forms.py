@@ -2,8 +2,8 @@
 
 There are two forms: Thrift JSON, with fields by number and values by type tag, which is read and written; and
 plain JSON with field names, as Jackson writes Thrift beans (the Apiary listener's messages), which is only
-read. A reader raises ValueError, or what Python raises for a value of the wrong shape; ``tjson`` turns these
-into MalformedEvent. Writers write what Java writes.
+read. A reader raises ValueError, or Python's own error for a value of the wrong shape; ``tjson`` turns these
+into MalformedEvent. Writers write the same bytes as Java.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _BITS: Final = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}
 
 
 def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[Struct]], Convert]:
-    """Cache what ``build`` returns for each class;
-    unlike ``functools.cache``, it keeps the type of the function.
+    """Cache the result of ``build`` for each class; unlike ``functools.cache``, it keeps the type of the
+    function.
     """
     built: dict[type[Struct], Convert] = {}
 

@@ -1,4 +1,4 @@
-"""What a Thrift struct is here: a class whose annotated fields are its wire format.
+"""A Thrift struct as a class whose annotated fields are its wire format.
 
 ::
 
@@ -14,10 +14,10 @@ a value is not sent, so that the server's own default applies.
 Structs are read and written by Thrift's binary protocols, plain and accelerated. Two structs are equal when
 all their fields are equal, and ``copy()`` is deep. Field names are those of Hive's interface.
 
-Python has one ``int`` where Thrift has four, so annotations state the width with ``i8`` to ``i64``; ``str``
-is UTF-8 text and ``bytes`` is binary. A field may also name an enum,
-``Annotated[i32 | None, 18, PrincipalType]``. Its value stays a plain int, because a newer server may send an
-unknown constant; the enum serves readers of JSON that contains the constants' names.
+Python has one ``int`` for Thrift's four, so annotations state the width with ``i8`` to ``i64``; ``str`` is
+UTF-8 text and ``bytes`` is binary. A field may also name an enum, ``Annotated[i32 | None, 18,
+PrincipalType]``. Its value stays a plain int, because a newer server may send an unknown constant; the enum
+serves readers of JSON that contains the constants' names.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ are accepted, because Java writes them, and base64 may be unpadded. Any other de
 MalformedEvent with a reason, never another exception. Text longer than ``TEXT_CHARS_MAX``, or with too many
 values (``json_limits``), raises LimitExceeded.
 
-Thrift JSON is not always JSON: a map whose keys are lists (locations of skewed values) has arrays where JSON
-requires strings. Only such text goes through Thrift's slow reader and writer.
+Thrift JSON is not always JSON: a map whose keys are lists (locations of skewed values) has arrays in place of
+JSON's strings. Only such text goes through Thrift's slow reader and writer.
 """
 
 from __future__ import annotations

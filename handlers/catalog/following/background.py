@@ -29,9 +29,7 @@ class BackgroundCalls(Protocol):
     """Runs functions that call a metastore."""
 
     def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
-        """Run a function after those that were submitted before;
-        it must not touch what the caller's thread changes.
-        """
+        """Run a function after earlier ones; it must not touch data that the caller's thread changes."""
 
     def close(self) -> None:
         """Release the connection; calls that have not begun are not made."""

@@ -11,7 +11,7 @@ transaction. Two things could make such a partition look unchanged:
   to the reading.
 
 Meanwhile the table's events are kept, and applied once the decision is made. They are in memory: after a
-restart, where too many events arrive, or without a proof, all partitions are read. The same holds for every
+restart, with too many events, or without a proof, the load reads all partitions. The same holds for every
 other change of columns: Hive then also changes the parameters of partitions.
 """
 
@@ -49,7 +49,7 @@ _HARMLESS: Final = (PartitionsAdded, PartitionsAltered, PartitionsDropped, Stati
 
 @dataclass(frozen=True, slots=True)
 class FoundPartitions:
-    """What the metastore answers for the sampled partitions."""
+    """The metastore's answer for the sampled partitions."""
 
     by_values: Mapping[tuple[str, ...], Partition]
     until: int

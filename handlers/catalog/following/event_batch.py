@@ -266,9 +266,7 @@ class EventBatch:
         return None
 
     def _rename(self, event_id: int, old: str, table: TableInfo) -> str | None:
-        """Move a table to its new name,
-        or request a load where the state of the old name is not sufficient.
-        """
+        """Move a table to its new name, or request a load if the state of the old name is not sufficient."""
         listed = self._is_in_listing(table.name, event_id)
         followed = None if self._is_in_listing(old, event_id) else self._states.get(old)
         waits_for = self._states.waiting().get(old)
@@ -369,8 +367,8 @@ def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
 
 
 def _find_overwritten(event: TableAltered) -> list[str]:
-    """Return what an event of publishing changed besides timelines:
-    another writer's change, which came after the last comparison.
+    """Return the changes of an event of publishing besides timelines: another writer's change, which came
+    after the last comparison.
     """
     before, after = event.before.value, event.after.value
     fields = [name for name in _KEPT if getattr(before, name) != getattr(after, name)]

@@ -1,10 +1,10 @@
-"""Events of tables that are being read in the background: they are applied again on top of what was read.
+"""Events of tables under a load in the background: they apply again on top of the loaded state.
 
 While a table is read, its events arrive. The listing may or may not contain each of them. Those after the
 beginning of the reading are therefore kept, and applied once more, in their order, in the transaction that
 stores the listing. So the result is the same as if the events had arrived after that transaction.
 
-They are kept in memory: after a crash nothing of what was being read is stored, and it is read again.
+They are in memory: a crash leaves nothing of an unfinished load, which starts again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ class Reading:
     is_lost: bool = False
     """Whether there were more, so that none is kept."""
     is_obsolete: bool = False
-    """Whether the name belongs to another table since: what is being read, and the events, are not about
-    it."""
+    """Whether the name belongs to another table since: the load and the events are not about it."""
 
 
 MISSED_MAX: Final = 20_000
-"""Events that are kept, at most; then the catalog waits for what is being read."""
+"""Most events to keep; beyond, the catalog waits for the load."""
 
 
 class MissedEvents:
@@ -64,7 +63,7 @@ class MissedEvents:
     def note(self, event: Event) -> None:
         """Keep an event that was applied or skipped, if its table is being read.
 
-        Events that rename or drop a table need not be kept: they end what is being read.
+        Events that rename or drop a table end the load, so they are not kept.
         """
         if not self._readings or event.db is None or event.table is None:
             return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def read_partition_changes(
     event: Event, name: str, columns: Sequence[str], *, whole: bool
 ) -> Iterator[PartitionChange]:
-    """Yield what an event changes in the table ``name``, with whole partitions only if ``whole``.
+    """Yield the changes of an event in the table ``name``, with whole partitions only if ``whole``.
 
     Raises MalformedEvent if the event does not fit the table's columns.
     """

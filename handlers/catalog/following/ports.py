@@ -1,4 +1,4 @@
-"""The ports of the catalog: what a follower implements, and what an observer receives.
+"""The ports of the catalog: the methods of a follower and of an observer.
 
 Followers (the timelines and the partition index) need to know which tables and partitions exist. The catalog
 reads the topic and the metastore once for all of them. A follower writes in the catalog's store transaction,
@@ -50,8 +50,7 @@ class FollowerChange(Protocol):
     def take_load(self, load: TableLoad) -> bool:
         """Replace a table's content by that of a load of this follower, or stage a piece of it.
 
-        Returns False, and changes nothing, where what was staged before does not belong to this table
-        definition.
+        Returns False, and changes nothing, if the staged content belongs to another table definition.
         """
 
     def publish(self) -> None:
@@ -76,9 +75,7 @@ class Follower(Protocol):
         """The parameters of partitions that the follower reads from a listing that is not in pieces."""
 
     def open(self, store: Store) -> None:
-        """Read the state from the store and discard what a failed change left in memory;
-        raise StateCorrupt.
-        """
+        """Read the state from the store and discard the memory of a failed change; raise StateCorrupt."""
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the rules select the table; for any thread."""
@@ -91,10 +88,10 @@ class Follower(Protocol):
         """
 
     def properties_suffice(self, table: TableInfo) -> bool:
-        """Whether the table's own properties contain what its partitions would tell; for any thread."""
+        """Whether the table's own properties contain the same facts as its partitions; for any thread."""
 
     def begin_load(self, listing: Listing) -> TableLoad:
-        """Begin a load from a listing, or from a piece where ``loads_in_pieces``; in the thread of calls."""
+        """Begin a load from a listing, or from a piece with ``loads_in_pieces``; in the thread of calls."""
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
         """Return a few of a table's partitions, to find out whether a change of columns reached them;
@@ -105,8 +102,8 @@ class Follower(Protocol):
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""
 
     def tidy(self, store: Store) -> bool:
-        """Remove a part of what was forgotten, within a few hundredths of a second;
-        return whether there may be more.
+        """Remove a part of the forgotten content, within a few hundredths of a second; return whether there
+        may be more.
         """
 
     def close(self) -> None:

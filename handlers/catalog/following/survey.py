@@ -4,8 +4,8 @@ It reads all tables of the source, some hundred at a time, in the thread of call
 own transaction, while events are applied and tables are loaded:
 
 - an accepted table that is not known is to be loaded;
-- a known table that is no longer accepted is forgotten, and of others the followers decide what the changed
-  rules mean;
+- a known table that is no longer accepted is forgotten, and for others the followers interpret the changed
+  rules;
 - a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load
   decides.
 
@@ -52,7 +52,7 @@ TABLES_BATCH: Final = 200
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 600.0
 ALL_TABLES: Final = "*"
-"""Named by the observer where the survey itself cannot read."""
+"""The observer's name for all tables if the survey itself cannot read."""
 Steps = Generator[Future[Any] | None, None, None]
 """Yields an answer to wait for, or None while the survey pauses."""
 

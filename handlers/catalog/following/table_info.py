@@ -1,5 +1,5 @@
-"""What followers learn about tables and partitions:
-names, columns, values and parameters, from events and listings alike.
+"""Followers' view of tables and partitions: names, columns, values and parameters, from events and listings
+alike.
 
 Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns
 (lower case) to values; drop events name partitions in the same way. ``Listing`` is a table, or a piece of it,
@@ -43,7 +43,7 @@ class TableInfo:
     """The partition columns in the table's order, lower case; empty for a table without partitions."""
     parameters: Mapping[str, str]
     whole: Table | None = None
-    """The whole table where it is known; shared, must not be changed."""
+    """The whole table if known; shared, must not be changed."""
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTable:
-    """A new, empty table; what was known under its name is gone."""
+    """A new, empty table; replaces everything known under its name."""
 
     table: TableInfo
 
@@ -144,7 +144,7 @@ class ChangedStatistics:
 
 PartitionChange = PutPartition | DroppedPartition | ChangedStatistics
 TableChange = CreatedTable | AlteredTable | AcceptedColumns | RenamedTable | ForgottenTable | PartitionChange
-"""What a follower is handed; one passes over the kinds that do not concern it."""
+"""A change for a follower; it skips the kinds that do not concern it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What was read."""
+    """Result of reading."""
 
     as_of: int
     """The newest event id before anything of the table was read."""
@@ -228,7 +228,7 @@ def qualify(db: str, table: str) -> str:
 
 
 def describe_table(table: Table) -> TableInfo:
-    """Return what followers learn about ``table``."""
+    """Return the followers' view of ``table``."""
     columns = tuple(key.name.lower() for key in table.partitionKeys or [])
     return TableInfo(qualify(table.dbName, table.tableName), columns, table.parameters or {}, table)
 
@@ -236,8 +236,8 @@ def describe_table(table: Table) -> TableInfo:
 def describe_partition(
     columns: Sequence[str], partition: Partition, *, is_new: bool = False
 ) -> PartitionInfo:
-    """Return what followers learn about ``partition``;
-    raise MalformedEvent if it does not fit the table's columns.
+    """Return the followers' view of ``partition``; raise MalformedEvent if it does not fit the table's
+    columns.
     """
     return PartitionInfo(_make_spec(columns, partition), partition.parameters or {}, partition, is_new)
 
@@ -245,7 +245,7 @@ def describe_partition(
 def outline_partition(
     columns: Sequence[str], outline: PartitionOutline, *, is_new: bool = False
 ) -> PartitionInfo:
-    """Return what followers learn that do not need whole partitions; raise MalformedEvent as
+    """Return the part of the followers' view that needs no whole partitions; raise MalformedEvent as
     ``describe_partition``.
     """
     return PartitionInfo(_make_spec(columns, outline), outline.parameters or {}, None, is_new)

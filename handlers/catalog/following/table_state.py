@@ -14,8 +14,8 @@ quarantined  it cannot be followed until a load succeeds; one is tried with grow
 A table's ``as_of`` is the newest event id before its listing began. Events up to it are contained in the
 listing and must not be applied again (a drop would undo a later add). Later events may be contained in it and
 are applied, which is harmless because every change is idempotent. So tables can be loaded one by one, at any
-time, while events arrive. Only a rename during the listing needs more: no later event reports what the
-listing missed. Hence ``until``.
+time, while events arrive. Only a rename during the listing needs more: no later event reports the parts that
+the listing missed. Hence ``until``.
 
 A table that is loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events
 reach the staged content between pieces. The next piece is stored, so loading continues there after a restart.
@@ -44,7 +44,7 @@ PAUSE_SHARE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class FollowedTable:
-    """What is known about a table that is followed or quarantined. The field names are stored."""
+    """State of a followed or quarantined table. The field names are stored."""
 
     columns: tuple[str, ...]
     as_of: int

@@ -1,4 +1,4 @@
-"""The states of all tables of one source, in memory and in the store (``table_state`` says what a state is).
+"""The states of all tables of one source, in memory and in the store (``table_state`` defines a state).
 
 There is one value for each table, so a rename carries everything along and nothing about a table can be
 forgotten in one place only.
@@ -43,7 +43,7 @@ _TABLES: Final = b"ct/t/"
 _LOADS: Final = b"ct/l/"
 _PROGRESS: Final = b"ct/b/"
 _POSTPONED: Final = b"ct/p/"
-"""Where version 1 of the state file stored states: under four keys for each table."""
+"""Place of the states in version 1 of the state file: four keys for each table."""
 
 
 class TableStates:
@@ -74,7 +74,7 @@ class TableStates:
         return self._states.get(name, _NONE).known
 
     def put(self, txn: Transaction, name: str, known: FollowedTable) -> None:
-        """Store what is known about a table."""
+        """Store the state of a table."""
         self._save(txn, name, replace(self._states.get(name, _NONE), known=known))
 
     def forget(self, txn: Transaction, name: str) -> None:

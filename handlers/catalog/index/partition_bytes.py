@@ -1,5 +1,5 @@
-"""The bytes of partitions as the metastore sends them:
-where their fields begin, and structs made from them without decoding.
+"""The bytes of partitions as the metastore sends them: the offsets of their fields, and structs made from
+them without decoding.
 
 ``get_partitions_spec_by_expr`` groups partitions by their storage descriptor and sends it once for each
 group. Usually all partitions of a table share it and lie below the table's directory: then there is one
@@ -85,8 +85,8 @@ def find_descriptor(partition: bytes) -> int:
 
 
 class _Shared(NamedTuple):
-    """What all partitions share of their storage descriptors:
-    the data columns, and everything after the location.
+    """The shared part of all partitions' storage descriptors: the data columns, and everything after the
+    location.
     """
 
     columns: bytes
@@ -98,8 +98,8 @@ def join_spec(
 ) -> bytes | None:
     """Return the struct PartitionSpec of at least one partition; None if they are not one group.
 
-    ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded where
-    ``budget`` is used up, and what ``inflated`` raises.
+    ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded when
+    ``budget`` is used up, and the errors of ``inflated``.
     """
     root = location.encode()
     shared: _Shared | None = None

@@ -30,8 +30,7 @@ SHOWN_MAX: Final = 100
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """The result of a check;
-    where ``moving``, the source changed meanwhile, which may be the only difference.
+    """The result of a check; if ``moving``, the source changed meanwhile, which may be the only difference.
 
     The field names are those of the JSON answer.
     """
@@ -63,8 +62,8 @@ def compare_partitions(
 
     The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread
     of calls, with a step for each fetch. Events may be applied between steps; then ``moving`` says that
-    differences may have that cause. The names in the index are only read where their number shows that some
-    are not at the source.
+    differences may have that cause. Reads the names in the index only if their number shows that some are not
+    at the source.
     """
     began_at = event_id()
     comparison = PartitionComparison()

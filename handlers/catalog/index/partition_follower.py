@@ -113,7 +113,7 @@ class PartitionFollower:
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
-        """Open what is indexed now, for one answer in any thread; it must end within seconds."""
+        """Open the indexed state of now, for one answer in any thread; it must end within seconds."""
         budget = AnswerBudget(self.turns.give_way)
         with self.turns.reading(), self._store.snapshot(budget.look) as reader:
             index = IndexSnapshot(self.index, reader, budget)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """What is indexed at one moment; for one thread, until the snapshot ends."""
+    """The indexed state at one moment; for one thread, until the snapshot ends."""
 
     index: IndexSnapshot
     payloads: PayloadReader
@@ -62,7 +62,7 @@ class PartitionSnapshot:
         return None if stored is None else parse_state(stored)
 
     def record(self, name: str) -> TableRecord | None:
-        """Return what the catalog knows of an indexed table; None for any other. Raises StateCorrupt."""
+        """Return the catalog's record of an indexed table; None for any other. Raises StateCorrupt."""
         return None if self.catalog is None else read_record(self.catalog, name)
 
 
@@ -79,7 +79,7 @@ class IndexFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
-        """Open what is indexed now, for one answer; it must end within seconds."""
+        """Open the indexed state of now, for one answer; it must end within seconds."""
         budget = AnswerBudget()
         with self._file.snapshot(budget.look) as reader:
             index = IndexSnapshot(self._index, reader, budget)

@@ -173,8 +173,8 @@ class JoinedRows:
         self._lock = threading.Lock()
 
     def get_all(self, names: bytes, payloads: Sequence[bytes], make: Callable[[bytes], bytes]) -> list[bytes]:
-        """Return the partition of each payload;
-        ``make`` makes those that are not kept. Raises what ``make`` raises.
+        """Return the partition of each payload; ``make`` makes those that are not kept. Raises the errors of
+        ``make``.
         """
         newer = self._newer.get(names, {})
         rows = list(map(newer.get, payloads))
@@ -195,8 +195,8 @@ class JoinedRows:
                 size = len(payload) + len(row) + _OVERHEAD_BYTES
                 if payload in rows or size > self._half_bytes:
                     continue
-                # Before the entry is kept, not after: the call of a large table brings many times what a half
-                # may have.
+                # Before the entry is kept, not after: the call of a large table brings many times the limit
+                # of a half.
                 if self._size + size > self._half_bytes:
                     self._older, self._newer, self._size = self._newer, {}, 0
                     rows = self._newer.setdefault(names, {})

@@ -14,7 +14,7 @@ two kilobytes for each set of columns that a table ever had.
 ``normalize`` returns the form in which a partition is stored. It differs from the partition of an event
 (found by comparing events with answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION
 contains another one (Hive 4.2). And an event contains a storage descriptor as the client sent it. Trino
-leaves out what is empty; a metastore of any version sends it from its database.
+leaves out empty fields; a metastore of any version sends them from its database.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LEFT_OUT: Final[Mapping[str, Callable[[], object]]] = {
     "skewedInfo": lambda: SkewedInfo(skewedColNames=[], skewedColValues=[], skewedColValueLocationMaps={}),
     "storedAsSubDirectories": bool,
 }
-"""What a metastore sends of a storage descriptor that was stored without these fields."""
+"""Fields that a metastore adds to a storage descriptor stored without them."""
 
 
 def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
@@ -157,7 +157,7 @@ def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
 
     ::
 
-        payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out
+        payload = id of the dictionary (8 bytes), 01 if the data columns are the dictionary's and left out
         (else 00), deflated Thrift
     """
     stored = Partition(**partition.set_fields())

@@ -53,7 +53,7 @@ ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
 """How far a DDL time may be ahead of this clock and is still waited for."""
 _MODIFIED: Final = re.compile("The table has been modified|parameter value for key")
-"""The metastore's answer where the compared property has changed (HIVE-26882); a missing permission may say
+"""The metastore's answer if the compared property has changed (HIVE-26882); a missing permission may say
 "cannot be modified"."""
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
@@ -68,7 +68,7 @@ def write_properties(
     """Write the properties that ``compute`` returns for the current ones;
     return False if only the event id would change.
 
-    ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers
+    ``before_write`` is called once something has to be written. Raises NotFound, Conflict if other writers
     keep changing the table, and InvalidRequest if the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
@@ -170,9 +170,9 @@ def migrate(
     """Write the timeline ``name`` in ``form`` into the properties of ``target``,
     then store the form, in steps.
 
-    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound if the
-    timeline does not exist, Conflict where other writers keep changing the table. After a crash between the
-    two steps, migrate again.
+    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound if the timeline
+    does not exist, Conflict if other writers keep changing the table. After a crash between the two steps,
+    migrate again.
     """
     target_form, timeline = find_form(form), _find(follower, name)
     before = timeline.form.name

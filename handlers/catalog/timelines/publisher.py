@@ -8,7 +8,7 @@ that they reflect. Protocol:
 3. The properties are read, compared and written (``property_writer``), in the publisher's thread of calls.
 4. The table is no longer unpublished, unless it was changed again since step 2.
 
-The catalog's thread never waits for the metastore: it begins what is due, applies events, and takes the
+The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
 outcomes when they are there. A few tables are published at once, so that the answer to one does not have to
 be taken before the next one is begun.
 
@@ -117,8 +117,8 @@ class TimelinePublisher:
                 return True
 
     def abandon(self) -> None:
-        """Ignore the outcomes of what was begun, because the state is read again:
-        these tables are still unpublished there.
+        """Ignore the outcomes of unfinished tasks, because the state is read again: these tables are still
+        unpublished there.
         """
         self._begun.clear()
 

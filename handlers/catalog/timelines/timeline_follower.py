@@ -1,7 +1,7 @@
 """The timelines as a follower of the catalog.
 
-Where the values decide which columns contain time, a table without partitions is stored as undecided. The
-first partition whose values are strictly times causes a load of the table, so that earlier partitions are
+If the values decide which columns contain time, a table without partitions is stored as undecided. The first
+partition whose values are strictly times causes a load of the table, so that earlier partitions are
 considered again. A table that has partitions but no strict time column is not checked again until an operator
 requests a rebuild.
 """

@@ -1,9 +1,9 @@
 """Loads the timelines of one table from a listing, beside its current ones and in small steps
 (``table_loads``).
 
-What a load has written is kept with the table's name until the load is finished. If it is interrupted, the
-next load of the same table continues with it, even after a restart (``ListingWriter``). Loads whose table
-does not wait any more are removed (``tidy``).
+The content of a load keeps the table's name until the load is finished. If it is interrupted, the next load
+of the same table continues with it, even after a restart (``ListingWriter``). Loads whose table does not wait
+any more are removed (``tidy``).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad(TableLoad):
-    """One load. What was written counts only when it is taken;
-    what an abandoned load leaves is continued or removed later.
+    """One load. Its content counts only when taken; the next load continues an abandoned one, or a sweep
+    removes it later.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class TimelineLoad(TableLoad):
         self._unfinished = unfinished
         self._writer: ListingWriter | None = None
         self.number = 0
-        """The table number of what is written; 0 for none."""
+        """The table number of the written content; 0 for none."""
         self.content: ListingLoad | None = None
-        """None for a table without a column that contains time, and where the properties are loaded."""
+        """None for a table without a column that contains time, and if the properties are loaded."""
         self.is_empty = True
 
     @property
@@ -104,8 +104,8 @@ class TimelineLoad(TableLoad):
         return ListingWriter(content, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
-        """End the load; what it has written is continued by the next one,
-        or removed later, unless it is finished.
+        """End the load; the next one continues its content, or a sweep removes it later, unless it is
+        finished.
         """
         self._unfinished.discard(self.number)
 

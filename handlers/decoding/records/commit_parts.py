@@ -1,10 +1,10 @@
 """Collects the write events of one commit, and writes its records once all of them have arrived.
 
 Every record contains the number of parts, so the first one cannot be written before the last write event is
-known. A transaction may have a hundred thousand of them, with a table and a partition object each. What
-arrived therefore waits in a temporary file as soon as it exceeds ``MEMORY_BYTES``; only a short entry for
-each part stays in memory, and records are read from the file one at a time. If they would fill the volume,
-``receive`` raises LimitExceeded, and the commit is relayed without its write events.
+known. A transaction may have a hundred thousand of them, with a table and a partition object each. Parts
+beyond ``MEMORY_BYTES`` therefore wait in a temporary file; only a short entry for each part stays in memory,
+and records are read from the file one at a time. If they would fill the volume, ``receive`` raises
+LimitExceeded, and the commit is relayed without its write events.
 
 The parts are sorted, because the metastore returns write events in any order, and a partly written event must
 be completed with exactly the same parts: first the logged write events by write id, database, table and
@@ -105,7 +105,7 @@ class CommitParts:
             self._failure = error
 
     def keep(self) -> None:
-        """Keep what has arrived so far when the next call is restarted."""
+        """Keep the parts so far when the next call restarts."""
         self._mark = (len(self._entries), self._end)
 
     def clear(self) -> None:
@@ -114,7 +114,7 @@ class CommitParts:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what has arrived since ``keep``."""
+        """Forget the parts since ``keep``."""
         count, self._end = self._mark
         del self._entries[count:]
         self._spool.truncate(self._end)
@@ -228,7 +228,7 @@ class _Spool:
             raise _unavailable(error) from error
 
     def truncate(self, size: int) -> None:
-        """Give up what was written after ``size``."""
+        """Discard everything after ``size``."""
         try:
             self._file.truncate(size)
         except OSError as error:

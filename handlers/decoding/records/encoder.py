@@ -20,7 +20,7 @@ Nothing is left out:
 * An event that the metastore cannot return becomes a record of type ``UNREADABLE`` with ``"message": null``
   and ``"problem"``.
 
-All but the first decode to Undecodable, so the reader decides what follows.
+All but the first decode to Undecodable, so the reader decides on the consequence.
 
 Events that were lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the
 last of them, with ``firstEventId`` and ``lastEventId`` in its message.

@@ -146,7 +146,7 @@ def to_printable(text: str | None) -> str | None:
 def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_hard: int) -> list[JsonObject]:
     """Split ``message`` into parts of at most ``part_bytes`` each, in the order of its lists.
 
-    If what all parts repeat (the table object) fills most of ``part_bytes``, the limit is
+    If the repeated content of all parts (the table object) fills most of ``part_bytes``, the limit is
     ``part_bytes_hard``. A part holds at least one item and may therefore still be too long. A message without
     lists is returned unchanged.
     """

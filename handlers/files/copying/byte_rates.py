@@ -55,7 +55,7 @@ class ByteRate:
         return self._bytes_per_s
 
     def change(self, bytes_per_s: int | None) -> None:
-        """Set the limit; what is not paid for yet is paid for at the new rate."""
+        """Set the limit; unpaid bytes count at the new rate."""
         assert bytes_per_s is None or bytes_per_s > 0, bytes_per_s
         with self._changed:
             now_s, before = self._clock(), self._bytes_per_s

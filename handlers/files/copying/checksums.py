@@ -1,4 +1,4 @@
-"""What the checksum of a file entry says about the file's bytes, and how to compute it from them.
+"""Meaning of the checksum of a file entry for the file's bytes, and its computation from them.
 
 The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()``
 (ReplChangeManager), so the meaning depends on the file system of the source:
@@ -17,10 +17,10 @@ none                      the file system has no checksums
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the
 block size and the type of CRC, so the copy can be verified wherever it is, without asking HDFS. The type is
-not recorded: CRC32C is the default, CRC32 is what old clusters have, and either proves the content. Both cost
-three times as much as CRC32C alone, which a caller can try first. The layout of blocks is not recorded
-either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own
-policies are computed as well.
+not recorded: CRC32C is the default, old clusters have CRC32, and either proves the content. Both cost three
+times as much as CRC32C alone, which a caller can try first. The layout of blocks is not recorded either.
+Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own policies are
+computed as well.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class BlockChecksums:
 
 @lru_cache(maxsize=8)
 def _split_many(bytes_per_crc: int) -> struct.Struct:
-    """Return what splits so many chunks at once; a slice for each takes twice as long."""
+    """Return a function that splits so many chunks at once; a slice for each takes twice as long."""
     return struct.Struct(f"{bytes_per_crc}s" * CHUNKS_SPLIT)
 
 
@@ -248,7 +248,7 @@ class _Blocks:
         """Digests of the groups before."""
 
     def add(self, crcs: memoryview) -> None:
-        """Add CRCs; pieces end where a cell or a group does."""
+        """Add CRCs; pieces end at the end of a cell or a group."""
         while crcs:
             end = min(len(crcs), self._bytes_to_boundary())
             self._units[self._cell() % self._count].update(crcs[:end])

@@ -137,8 +137,8 @@ class Copier:
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
-        """Copy the recorded content of ``task.source`` to the target file, durably;
-        raises what the two steps raise.
+        """Copy the recorded content of ``task.source`` to the target file, durably; raises the errors of the
+        two steps.
         """
         copied = self.publish(task, cancelled=cancelled, reserve=reserve, moved=moved)
         self.settle(parse_location(task.target_uri).parent)

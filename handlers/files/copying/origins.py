@@ -1,4 +1,4 @@
-"""Where the content of a source file is expected, what proves it, and the error if it is nowhere.
+"""The places of a source file's content, its proof, and the error if it is nowhere.
 
 The path that the event recorded comes first, unless the checksum cannot be recomputed here. In that case the
 change manager comes first: a file of that name *is* the recorded content, while the source path may hold a

@@ -4,8 +4,8 @@ and separates failures of the source from those of the target.
 A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors.
 Code that touches the source therefore runs inside ``mark_source_errors``.
 
-What the bytes are compared with is in ``checksums``. Without a checksum that can be verified, the source's
-state before and after the copy must be equal.
+``checksums`` defines the comparison of the bytes. Without a checksum that can be verified, the source's state
+before and after the copy must be equal.
 
 A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that
 exists there is the recorded content, and is preferred to the source path (see ``copies``).

@@ -114,7 +114,7 @@ class ArrowFiles:
             self._library.delete_dir(self._path_of(location))
 
     def settle(self, directory: Location) -> None:
-        """Do nothing: what a store has acknowledged is durable."""
+        """Do nothing: a store's acknowledged writes are durable."""
 
     # ARG002: required by the port
     def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:  # noqa: ARG002
@@ -135,7 +135,7 @@ class ArrowReader:
             return int(self._stream.readinto(buffer))
 
     def read_chunk(self, buffer: memoryview, /) -> Chunk:
-        """Fill ``buffer`` and return what was filled."""
+        """Fill ``buffer`` and return the filled part."""
         return buffer[: self.readinto(buffer)]
 
     def __enter__(self) -> Self:

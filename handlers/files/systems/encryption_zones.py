@@ -1,4 +1,4 @@
-"""Encryption zones of HDFS: which files are encrypted, and what an error of the key server means.
+"""Encryption zones of HDFS: encrypted files, and the meaning of the key server's errors.
 
 The client decrypts and encrypts if it knows the key server; without one, and in versions that cannot decrypt,
 it refuses to open the file. It never returns stored bytes. But the checksum that Hive records for an
@@ -43,8 +43,8 @@ def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
 
 
 def is_encrypted(blind: Any, location: Location) -> bool:
-    """Return whether a file is encrypted;
-    raise what the client raises if the file cannot be opened for another reason.
+    """Return whether a file is encrypted; raise the client's error if the file cannot be opened for another
+    reason.
 
     ``blind`` is a client without key server. The answer is not remembered, because a directory may become a
     zone once it is empty.

@@ -259,5 +259,5 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what failed, without the NameNode's stack trace."""
+    """Return the failure, without the NameNode's stack trace."""
     return printable(re.split(r"\n|\\n", str(error), maxsplit=1)[0][:REASON_CHARS_MAX])

@@ -85,7 +85,7 @@ class LocalFiles:
                 os.close(fd)
 
     def list(self, location: Location) -> Sequence[Entry]:
-        """Return the children without symbolic links and without what vanishes meanwhile."""
+        """Return the children without symbolic links and without those that vanish meanwhile."""
         with _OsErrors(location):
             fd = self._roots.open(location.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -126,7 +126,7 @@ class LocalFiles:
         return LocalWriter(fd, directory, hidden, location, fsync=self._fsync)
 
     def make_directory(self, location: Location) -> None:
-        """Create a directory; what was created is durable."""
+        """Create a directory, durably."""
         with _OsErrors(location):
             os.close(self._open_or_make(location.path))
 
@@ -210,7 +210,7 @@ class LocalReader:
             return os.readv(self.fd, [buffer])
 
     def read_chunk(self, buffer: memoryview, /) -> Chunk:
-        """Fill ``buffer`` and return what was filled."""
+        """Fill ``buffer`` and return the filled part."""
         return buffer[: self.readinto(buffer)]
 
     def __enter__(self) -> Self:

@@ -99,7 +99,7 @@ def _syscall() -> Callable[..., int]:
 
 
 def open_by_component(above: int, path: str, flags: int) -> int:
-    """Do what ``open_at_once`` does, with one system call for each component."""
+    """Open like ``open_at_once``, with one system call for each component."""
     *directories, last = [name for name in path.split("/") if name] or ["."]
     fd = os.open("/" if path.startswith("/") else ".", DIRECTORY, dir_fd=None if path[:1] == "/" else above)
     try:

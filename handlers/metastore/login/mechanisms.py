@@ -1,6 +1,6 @@
 """Logs in on a new connection, with a password (PLAIN, RFC 4616) or with Kerberos (GSSAPI, RFC 4752).
 
-GSSAPI is a login with Kerberos tickets, then the choice of what protects the calls.
+GSSAPI is a login with Kerberos tickets, then the choice of a protection for the calls.
 
 With a keytab, tickets live in memory. The library obtains a new one for a connection if the present one is
 missing, expired or past half of its life, so an outage of the KDC that is shorter than that stops nothing.
@@ -63,7 +63,7 @@ _HINT: Final = "Check the ticket or the keytab, the principals, krb5.conf and th
 
 
 def authenticate(channel: LimitedChannel, login: Login, host: str) -> Frames:
-    """Log in at the metastore on ``host``; raise LoginFailed, or what the channel raises."""
+    """Log in at the metastore on ``host``; raise LoginFailed, or the channel's error."""
     mechanism: Mechanism = Plain(login) if isinstance(login, PasswordLogin) else Kerberos(login, host)
     try:
         negotiate(channel, mechanism)
@@ -128,7 +128,7 @@ class Kerberos:
 
     @property
     def protection(self) -> tuple[Protection, Kerberos | None]:
-        """What was agreed on."""
+        """The negotiated protection."""
         level = self._protection or "auth"
         return level, None if level == "auth" else self
 

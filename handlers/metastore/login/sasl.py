@@ -41,7 +41,7 @@ class Status(IntEnum):
 
 
 class Channel(Protocol):
-    """The connection below; its methods raise what Thrift raises."""
+    """The connection below; its methods raise Thrift's errors."""
 
     def read(self, size: int) -> bytes:
         """Read the available bytes, at most ``size``, and at least one."""
@@ -75,7 +75,7 @@ class Mechanism(Protocol):
 
     @property
     def hint(self) -> str:
-        """What to check if the server refuses the login."""
+        """Checks to make if the server refuses the login."""
 
     def respond(self, challenge: bytes) -> bytes:
         """Return the response; the first challenge is empty. Raises LoginFailed."""
@@ -86,11 +86,11 @@ class Mechanism(Protocol):
 
     @property
     def protection(self) -> tuple[Protection, MessageProtection | None]:
-        """What was agreed on for the messages after the login."""
+        """The negotiated protection of messages after the login."""
 
 
 def negotiate(channel: Channel, mechanism: Mechanism) -> None:
-    """Log in; raise LoginFailed, or what the channel raises."""
+    """Log in; raise LoginFailed, or the channel's error."""
     _send(channel, Status.START, mechanism.name.encode())
     _send_response(channel, mechanism, b"")
     for _ in range(_TURNS_MAX):
@@ -110,7 +110,9 @@ def _send_response(channel: Channel, mechanism: Mechanism, challenge: bytes) -> 
 
 
 def _finish(mechanism: Mechanism, challenge: bytes) -> None:
-    """Process what the server sent with its consent: a proof of its own identity, in some mechanisms."""
+    """Process the data that the server sent with its consent: a proof of its own identity, in some
+    mechanisms.
+    """
     if not mechanism.is_complete:
         mechanism.respond(challenge)
     if not mechanism.is_complete:
@@ -158,7 +160,7 @@ class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
         self._remaining = 0
         """Bytes of the current frame that were not read from the channel."""
         self._message = memoryview(b"")
-        """What was not read of a frame that is processed as a whole."""
+        """The unread rest of a frame that is processed as a whole."""
 
     @property
     def is_protected(self) -> bool:

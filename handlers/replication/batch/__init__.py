@@ -1,6 +1,6 @@
-"""The plan of one batch of events: what may be left out, joined,
-or made ahead of its turn, and where the position is recorded in between.
+"""The plan of one batch of events: events to leave out, join, or apply ahead of their turn, and the points in
+between that record the position.
 
-Every rule is a function of the events alone, or of the events and what the state knows of their tables. Only
-``lanes`` has threads.
+Every rule is a function of the events alone, or of the events and the state of their tables. Only ``lanes``
+has threads.
 """

@@ -72,8 +72,8 @@ Way = OnTarget | Merged | AppliedAhead | Joined | Alone
 def choose_way(
     event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
 ) -> Way:
-    """Return what applies ``event``:
-    nothing if that is done or another one does it, a lane, or replay now.
+    """Return the way to apply ``event``: none if that is done or another one does it, a lane, or replay
+    now.
     """
     if event.event_id <= on_target:
         return OnTarget()
@@ -178,7 +178,7 @@ class BatchReplay:
             self._ahead.begin(new, superseded, unknown_txn_id=marks.unknown_txn_id)
 
     def advance(self, event: Event, superseded: Container[int] = ()) -> None:
-        """Apply the next event, and record the position before and after it where a repetition requires that.
+        """Apply the next event, and record the position before and after it if a repetition requires that.
 
         ``superseded`` are the ids of the events of the batch that later ones supersede.
         """

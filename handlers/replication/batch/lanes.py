@@ -2,9 +2,9 @@
 All policies of a target share them (``Context.threads``).
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
-stored, and its own cache for one event. What an event changes in the state of the policy is recorded at
-the event's turn, by replay's thread (``work_ahead``). The empty mapping is true: a table with open write ids
-is changed by replay's thread only.
+stored, and its own cache for one event. Replay's thread records the event's changes to the policy's state at
+its turn (``work_ahead``). The empty mapping is true: a table with open write ids is changed by replay's
+thread only.
 
 Every change is checked against the claim of the target database, as those of replay's own connection are.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a lane did."""
+    """Result of a lane."""
 
     table: Table | None
     """The target's table afterwards, as far as the lane knows it."""

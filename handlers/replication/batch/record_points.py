@@ -1,4 +1,4 @@
-"""Where the position is recorded within a batch: before and after which events.
+"""The points within a batch that record the position: before and after which events.
 
 After a crash, the events since the recorded position are applied again. Three kinds of pairs must not be
 repeated together:
@@ -56,7 +56,7 @@ class RecordPoints:
             self._recorded.record()
 
     def note(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Note an event that was applied; ``altered`` is what it and the events joined to it alter."""
+        """Note an applied event; ``altered`` are the alterations of it and of the events joined to it."""
         self._unrecorded.add(event, altered)
 
     def record_after(self) -> None:
@@ -86,7 +86,7 @@ class UnrecordedEvents:
         self._concerns_all = self.is_repeated_alone = False
 
     def add(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Note an event that was applied, and what it alters."""
+        """Note an applied event and its alterations."""
         names = find_names(event)
         self._names |= names
         self._altered |= altered

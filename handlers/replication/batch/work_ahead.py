@@ -7,8 +7,8 @@ files, renames and all events that concern several tables are applied by replay 
 
 1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded
    are started.
-2. At the turn of such an event, replay waits for it, records what it changes in the state, and moves the
-   position on. So the position passes an event only if it and all before it are applied.
+2. At the turn of such an event, replay waits for it, records its changes to the state, and moves the position
+   on. So the position passes an event only if it and all before it are applied.
 3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and
    table, is handled in one place, and in order. The part that the lane has done is repeated, which changes
    nothing.
@@ -103,7 +103,7 @@ class WorkAhead:
         self._lanes = lanes
         self._must_raise_before = must_raise_before
         self._waiting: list[tuple[int, int]] = []
-        """A heap of what an event waits for and its own id."""
+        """A heap of (prerequisite, id) for each waiting event."""
         self._events: dict[int, Event] = {}
         self._postponed: list[Event] = []
         """Events that wait until the target's position is raised."""
@@ -111,8 +111,8 @@ class WorkAhead:
         self._counts = LaneCounts()
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
-        """Start what may be started of a batch;
-        ``events`` are those that may concern the policy, and all before them is recorded.
+        """Start the events of a batch that may start; ``events`` are those that may concern the policy, and
+        all before them is recorded.
 
         ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the
         state does not know the tables.
@@ -191,7 +191,9 @@ class WorkAhead:
             self._jobs[event.event_id] = self._lanes.start(selected, events, table)
 
     def take(self, event: Event) -> AppliedAhead | None:
-        """Wait for the event at its turn; return what was applied ahead, or None if replay must apply it."""
+        """Wait for the event at its turn; return the result of its early application, or None if replay must
+        apply it.
+        """
         job = self._jobs.pop(event.event_id, None)
         if job is None or self._lanes is None:
             return None

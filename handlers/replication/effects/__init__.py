@@ -1,4 +1,4 @@
-"""What each kind of event does to the target: one function for each kind, and each may be repeated.
+"""Effects of each kind of event on the target: one function for each kind, and each may be repeated.
 
 | module | events |
 |---|---|

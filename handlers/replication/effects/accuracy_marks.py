@@ -8,7 +8,7 @@ statistics again.
 
 A later change of the table or partition carries the source's mark. Outside of a transaction it can neither
 set nor remove a mark at the source, and Hive refuses it on the target ("Cannot change stats state for a
-transactional table"). Such a change therefore keeps what the target has.
+transactional table"). Such a change therefore keeps the target's value.
 
 A client whose metastore was down may write statistics after Hive has aborted its transaction, and so under a
 write id that no open transaction holds. They may count rows that the target never gets. If they contain other

@@ -48,7 +48,7 @@ T = TypeVar("T", Table, Partition)
 
 
 class SchemaTools(Protocol):
-    """What the copies are made with: the context of replay, or the tools of a load."""
+    """Tools for the copies: the context of replay, or the tools of a load."""
 
     @property
     def policy(self) -> Policy:
@@ -90,7 +90,7 @@ class SchemaFiles:
         return item
 
     def _copy(self, source: Location) -> str:
-        """Copy a schema if the target lacks it, and return where the copy is."""
+        """Copy a schema if the target lacks it, and return the location of the copy."""
         if source not in self._copied:
             data = self._read(source)
             target = self._find_directory().join(f"{DIRECTORY}/{_hash(data)}").child(source.name)
@@ -171,7 +171,7 @@ def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
 
 
 def read_schema(files: FileSystems, location: Location) -> bytes:
-    """Return the content of a schema file; raise NotFound, LimitExceeded and what the file system raises."""
+    """Return the content of a schema file; raise NotFound, LimitExceeded and the file system's errors."""
     buffer, chunks, size = memoryview(bytearray(CHUNK_BYTES)), [], 0
     with files.of(location).open(location) as stream:
         while chunk := bytes(stream.read_chunk(buffer)):
@@ -196,8 +196,8 @@ def describe_schemas(
 ) -> T:
     """Return a copy of a table or partition whose properties describe the content of its schemas.
 
-    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds what was read
-    before. Raises UnsafePath for a schema outside of ``allowed``, if that is given.
+    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds earlier
+    results. Raises UnsafePath for a schema outside of ``allowed``, if that is given.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item

@@ -82,8 +82,8 @@ def _put(name: str, function: Function, context: Context) -> None:
 
 
 def _define_resources(name: str, function: Function, context: Context) -> list[ResourceUri]:
-    """Return the files of the function on the target, where they are copied to;
-    of a SQL function its query there.
+    """Return the files of the function on the target, after copying them there; of a SQL function its query
+    there.
     """
     if not is_sql_function(function):
         return [_copy(name, each, function, context) for each in function.resourceUris or []]

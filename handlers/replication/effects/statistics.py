@@ -57,7 +57,7 @@ def delete(event: StatisticsDeleted, context: Context) -> None:
     those that do not exist, or whose table was dropped since, are skipped.
 
     Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column
-    deleted all of them in Hive 3.1 and none in 4.2; what the source has now shows which.
+    deleted all of them in Hive 3.1 and none in 4.2; the present statistics of the source show which.
     """
     assert event.table is not None
     try:
@@ -126,8 +126,8 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     those that were accurate at the source before.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
-    after its event. Hive 4.2 does that by its own call, which it logs at the source; what 4.0 and 4.1 do
-    is in no event. (Partitions keep their mark.)
+    after its event. Hive 4.2 does that by its own call, which it logs at the source; no event shows the
+    behaviour of 4.0 and 4.1. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value
     accurate = list_accurate(after.parameters)

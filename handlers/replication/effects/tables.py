@@ -1,7 +1,7 @@
 """Replay of table events: create, alter, rename, truncate and drop.
 
-Each is idempotent: after a crash, the events since the last recorded position are applied again, and what
-already exists stays unchanged.
+Each is idempotent: after a crash, the events since the last recorded position are applied again, and existing
+objects stay unchanged.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         environment={**KEEP_STATISTICS, **cascade},
     )
     if is_transactional(target_table) and current_name == _name(target_table):
-        # The metastore changes what it is sent only for tables without transactions.
+        # The metastore changes its input only for tables without transactions.
         context.table_cache.put(current_name, target_table)
     if left is not None and not before.partitionKeys:
         moves.remove_left_files(context, left, owner=after)

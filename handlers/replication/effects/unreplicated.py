@@ -6,8 +6,8 @@ Materialized views belong to them, with their rebuilds. Hive's own replication l
 belongs to another snapshot.
 
 Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The
-names are therefore part of the projection's state, with the reasons, which the status shows. What an event
-shows, and what follows:
+names are therefore part of the projection's state, with the reasons, which the status shows. Signs in an
+event, and their consequences:
 
 - ``REPLICATED``: the table has neither an obstacle nor an entry. The event is applied.
 - ``LEFT_OUT``: its object has an obstacle. It gets an entry, and the event is skipped.
@@ -74,7 +74,7 @@ _PAGE: Final = 200
 
 
 class Shown(Enum):
-    """What an event shows about its table, as listed above."""
+    """An event's sign about its table, as listed above."""
 
     REPLICATED = auto()
     LEFT_OUT = auto()
@@ -89,7 +89,7 @@ _SKIPPED: Final = frozenset({Shown.LEFT_OUT, Shown.LISTED, Shown.DROPPED})
 
 @dataclass(frozen=True, slots=True)
 class ShownKind:
-    """What an event shows about its table."""
+    """Kind of an event's sign about its table."""
 
     shown: Shown
     obstacle: Obstacle | None = None
@@ -102,7 +102,7 @@ class ShownKind:
 
 
 def record_kind(event: Event, context: Context) -> bool:
-    """Record what the event shows about its table; return whether the event is skipped."""
+    """Record the event's sign about its table; return whether the event is skipped."""
     kind, table = classify(event, context), event.table or ""
     _follow_rename(event, context)
     match kind:
@@ -120,7 +120,7 @@ def record_kind(event: Event, context: Context) -> bool:
 
 
 def classify(event: Event, context: Context) -> ShownKind:
-    """Return what the event shows about its table; changes nothing."""
+    """Return the event's sign about its table; changes nothing."""
     table = event.table
     if table is None or not context.policy.covers(event.db, table):
         return ShownKind(Shown.REPLICATED)
@@ -178,7 +178,7 @@ def _follow_rename(event: Event, context: Context) -> None:
     """Forget the old name of a listed table;
     its event shows whether the new name cannot be replicated either.
 
-    What the target has kept of it is renamed, too, because its old name may soon belong to another table.
+    The target's copy gets the new name too, because its old name may soon belong to another table.
     """
     unreplicated = context.tables.unreplicated
     if len(unreplicated) and (move := find_rename(event)) is not None and context.policy.covers(*move.before):
@@ -189,7 +189,7 @@ def _follow_rename(event: Event, context: Context) -> None:
 
 
 def _leave_out(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
-    """Record the table; what replay knows about it as a replicated one is forgotten."""
+    """Record the table; replay forgets its state as a replicated one."""
     if obstacle.code == VIEW_CODE:
         if _is_on_target(table, context):  # it has no rows that are worth keeping
             context.target.drop_table(context.policy.target_db, table, delete_data=False)
@@ -244,7 +244,7 @@ def _record(
 
 
 def record_obstacle(loaded: LoadedTable, context: Context) -> None:
-    """Record what a load found: a table that cannot be replicated, or one that can."""
+    """Record the result of a load: a table that cannot be replicated, or one that can."""
     if loaded.obstacle is not None:
         on_target = loaded.obstacle == SWITCHED_OFF and _is_on_target(loaded.table, context)
         _record(loaded.table, loaded.event_id, loaded.obstacle, context, on_target=on_target)
@@ -284,8 +284,8 @@ def record_existing(event_id: int, context: Context) -> None:
 
 
 def list_readable_views(context: Context) -> list[str]:
-    """Return the listed views that can be replicated now:
-    what they read is replicated since, for example by another policy.
+    """Return the listed views that can be replicated now: the objects that they read are replicated since,
+    for example by another policy.
     """
     policy, source = context.policy, context.source
     listed = [entry.table for entry in context.tables.unreplicated.entries() if entry.code == VIEW_CODE]

@@ -1,4 +1,5 @@
-"""One cycle: lists the directories of a policy's external tables, writes the list, and copies what differs.
+"""One cycle: lists the directories of a policy's external tables, writes the list, and copies the
+differences.
 
 The location of a file on the target depends only on its location at the source: ``external_base`` and the
 source's path. So a cycle need not coordinate with replay about where a table is. A table that was moved at
@@ -51,7 +52,7 @@ class ExternalSettings:
     workers: int
     """Directories that are compared, and files that are copied, at the same time."""
     list_directory: Path | None = None
-    """Where the list of directories is written."""
+    """Directory for the list of directories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class CycleProgress:
     problems: Sequence[TableProblem] = ()
     ended_s: float | None = None
     error: TidelineError | None = None
-    """What ended the cycle early."""
+    """The error that ended the cycle early."""
 
     @property
     def is_complete(self) -> bool:
@@ -110,8 +111,8 @@ class ExternalCycle:
         self.progress = CycleProgress(clock())
 
     def run(self) -> None:
-        """Copy what differs; the result is in ``progress``.
-        Raises transient errors, Interrupted and Fenced.
+        """Copy the differences; the result is in ``progress``. Raises transient errors, Interrupted and
+        Fenced.
         """
         progress, base = self.progress, self._context.policy.external_base
         assert base is not None

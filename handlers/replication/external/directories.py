@@ -1,8 +1,8 @@
 """One directory of a tree: compares both sides, and makes the files of the target those of the source.
 
 The directory is listed again after the copies, because the source may change meanwhile. A large directory is
-copied in batches, and the records of a batch are written when its copies have ended. So a run that was
-stopped continues with the batch where it was.
+copied in batches, and the records of a batch are written when its copies have ended. A stopped run therefore
+continues with its batch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TreeProblem:
 
 @dataclass(slots=True)
 class TreeCounts:
-    """What was done so far; changed under a lock, read by any thread."""
+    """Progress so far; changed under a lock, read by any thread."""
 
     directories: int = 0
     missing: int = 0
@@ -76,7 +76,7 @@ class TreeCounts:
 
 @dataclass(frozen=True, slots=True)
 class ComparedDirectory:
-    """A directory whose sides were compared, and what is to be done in it."""
+    """A directory after the comparison of its sides, with its plan."""
 
     tree: Tree
     before: Mapping[str, FileVersion]
@@ -119,7 +119,8 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        # The target first: what replay puts there in between is at the source then, or was removed from it.
+        # The target first: files that replay puts there in between are at the source then, or were removed
+        # from it.
         target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
         delete = self._delete or tree.is_replaced
         if listed is None and (tree.depth == 0 or not delete):
@@ -137,8 +138,7 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says;
-        ``outcomes`` are those of its copies, if a job has made them.
+        """Copy, remove and record by the plan; ``outcomes`` are those of its copies, if a job has made them.
 
         The first failure of a copy is raised after everything else was done. If all copies of a batch fail,
         the next is not tried.
@@ -230,8 +230,8 @@ class DirectoryCopier:
         ]
 
     def _list_source(self, tree: Tree) -> list[Entry] | None:
-        """Return what is visible in the source's directory;
-        None if it does not exist although its file system is there.
+        """Return the visible entries of the source's directory; None if it does not exist although its file
+        system is there.
         """
         location = self._copies.allowed.require_directory(tree.source)
         try:

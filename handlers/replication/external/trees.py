@@ -47,7 +47,7 @@ class TreeCopier:
 
     @property
     def counts(self) -> TreeCounts:
-        """What was done so far."""
+        """Progress so far."""
         return self._directories.counts
 
     def copy(self, trees: Iterable[Tree]) -> None:

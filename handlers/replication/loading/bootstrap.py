@@ -71,8 +71,8 @@ class BootstrapResult:
 def begin_bootstrap(
     *, source: Metastore, target: Metastore, policy: Policy, store: Store, reuses_files: bool = False
 ) -> BootstrapResult:
-    """Prepare source and target databases and record what must be loaded (steps 1 to 3);
-    a repetition changes nothing.
+    """Prepare source and target databases and record the objects to load (steps 1 to 3); a repetition changes
+    nothing.
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
     it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,

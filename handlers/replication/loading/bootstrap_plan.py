@@ -1,4 +1,4 @@
-"""What a bootstrap would do: tables, partitions, files, bytes, and the transactions that it would wait for.
+"""The plan of a bootstrap: tables, partitions, files, bytes, and the transactions that it would wait for.
 
 The plan only reads. It lists the files that readers of the source see now; a bootstrap that begins later may
 find others.

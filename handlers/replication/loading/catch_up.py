@@ -18,9 +18,9 @@ loaded.
 
 Repeating an allocation after its commit would damage the table. Here as well, progress is therefore recorded
 before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to
-it are only remembered. What was allocated later is known again once the first ``PIECE_EVENTS`` events after
-it are applied: replay waits for that (``is_restored``), because it could not know which transactions hold
-write ids of this table.
+it are only remembered. Later allocations are known again once the first ``PIECE_EVENTS`` events after it are
+applied: replay waits for that (``is_restored``), because it could not know which transactions hold write ids
+of this table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ PIECE_EVENTS: Final = 1_000
 
 
 class ResumeFailed(Exception):
-    """A table cannot resume where it stopped; the text says why."""
+    """A table cannot resume at its stop; the text gives the reason."""
 
 
 class _NoQuarantine(Quarantine):
@@ -121,9 +121,8 @@ class CatchUp:
         """Apply the table's events among ``events``, which end with the event ``upto``;
         return False if the table failed.
 
-        May stop earlier, after a whole event (``reached``). Raises what replay raises; then a new catch-up
-        must continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table
-        resumes.
+        May stop earlier, after a whole event (``reached``). Raises replay's errors; then a new catch-up must
+        continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
         """
         began = at = self.reached
         try:

@@ -1,8 +1,7 @@
-"""The follower's side of loads: which tables wait for one, and what follows when one is finished.
+"""The follower's side of loads: the tables that wait for one, and the consequences of a finished one.
 
-All of it runs in the thread that replays events, between two batches. What a request forgets and adds is
-recorded in the same store transaction, so that after a crash a table is either followed, quarantined, waiting
-or catching up.
+All of it runs in the thread that replays events, between two batches. A request's removals and additions
+share one store transaction: after a crash a table is either followed, quarantined, waiting or catching up.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class LoadFollower:
     _read: ReadEvents = lambda _after, _upto: ()
 
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
-        """Make tables wait for a load, in place of what is followed or quarantined; return them.
+        """Make tables wait for a load, and no longer followed or quarantined; return them.
 
         Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy
         does not cover one of them, and then changes nothing.
@@ -79,8 +78,8 @@ class LoadFollower:
         return names
 
     def release(self, table: str, read: ReadEvents, *, load: bool = False) -> Release:
-        """Let a quarantined table return:
-        resume it where it stopped, or load it if that is not possible or ``load`` is set.
+        """Let a quarantined table return: resume it at its stop, or load it if that is not possible or
+        ``load`` is set.
 
         A table that waits for its load already keeps waiting. Raises NotFound if it needs no release.
         """
@@ -187,8 +186,8 @@ class LoadFollower:
 
         All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is
         never divided. The turn of a table is twice as long as the one before if the table did not come closer
-        to replay. ``read`` returns the events after the first id up to the second one. Raises what replay
-        raises.
+        to replay. ``read`` returns the events after the first id up to the second one. Raises replay's
+        errors.
         """
         self._read = read
         entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}
@@ -219,7 +218,7 @@ class LoadFollower:
                 self._run(load, work, lambda: False)
 
     def restart(self) -> None:
-        """Forget what is in memory, because the state was read again."""
+        """Clear the memory, because the state was read again."""
         self._works.clear()
 
     def _run(self, load: TableLoad, work: CatchUp, may_stop: Callable[[], bool]) -> None:

@@ -1,6 +1,6 @@
 """Crossing a gap: events that were removed from the log and from the topic before a policy applied them.
 
-It is unknown what the lost events changed, so every table of the policy is loaded again, and following
+The changes of the lost events are unknown, so every table of the policy is loaded again, and following
 continues after the newest event of the source. The order matters as in a bootstrap: the event id is read
 first, and the tables are listed afterwards.
 

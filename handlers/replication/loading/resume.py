@@ -1,5 +1,5 @@
-"""The release of a quarantined table:
-replay continues where it stopped if that is possible; otherwise the table is loaded.
+"""The release of a quarantined table: replay continues at its stop if possible; otherwise the table is
+loaded.
 
 A resumed table is a load whose rows are on the target already, as of the event before the one that failed,
 and catches up like every other load (``catch_up``). Nothing is copied but the files of the events that it

@@ -1,8 +1,8 @@
 """The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
 
 The tables of the target database are dropped without their files, and the loads create them again in the same
-directories. A load copies only files that differ, and removes what is not part of the table
-(``table.copies``). What the old source alone has is lost, so this is done only on request.
+directories. A load copies only files that differ, and removes others that are not part of the table
+(``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
 Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It
 forgets them with a table that is dropped with its files. So an empty table of the same name is created in its

@@ -79,7 +79,7 @@ def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
 
 
 def store_patterns(policy: Policy, store: Store) -> None:
-    """Store the policy's patterns, once what they changed is recorded."""
+    """Store the policy's patterns, once their changes are recorded."""
     value = orjson.dumps(_patterns(policy))
     if store.get(PATTERNS_KEY) != value:
         with store.transaction() as txn:

@@ -1,3 +1,3 @@
-"""What an operator does to a whole policy:
-pause, promotion, retirement, pruning, and compactions of its target.
+"""An operator's actions on a whole policy: pause, promotion, retirement, pruning, and compactions of its
+target.
 """

@@ -63,7 +63,7 @@ RETIRED_KEY: Final = b"retired"
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """What was done."""
+    """Result of a retirement."""
 
     policy: str
     aborted: int

@@ -1,5 +1,5 @@
-"""Compactions of a replica's tables: requested on the target,
-their state there, and what its compactor still has to do.
+"""Compactions of a replica's tables: requests on the target, their state there, and the compactor's remaining
+work.
 
 Compactions of the source are not replicated, because their files would be copied a second time. The target
 compacts on its own: its initiator works on replicated tables as on any others, and an operator may request

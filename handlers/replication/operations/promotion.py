@@ -5,7 +5,7 @@ The steps, each of which may be repeated after a crash. The source is needed for
 1. Refuse if tables are incomplete, unless forced: quarantined ones, those that wait for a load, and those
    that left the policy.
 2. Record the point in the policy's state. From now on, the policy is not followed any more.
-3. Remove what lies under open write ids (``transactions.open_writes``), then abort the replayed transactions.
+3. Remove the files under open write ids (``transactions.open_writes``), then abort the replayed transactions.
 4. Remove all parameters of replication from the target database in one call, and name the point there
    (``tideline.promoted``). Every other instance is fenced by that, because its epoch is gone.
 5. Remove the policy from ``repl.source.for`` of the source, if the source can be reached. If not, a
@@ -61,7 +61,7 @@ class IncompleteTable:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What is promoted, or was. Field names are those of the stored JSON."""
+    """The plan of a promotion, or its result. Field names are those of the stored JSON."""
 
     policy: str
     database: str
@@ -116,7 +116,7 @@ def require_not_promoted(store: Reader, policy: Policy) -> None:
 
 
 def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:
-    """Return what ``promote`` would do; changes nothing."""
+    """Return the plan of ``promote``; changes nothing."""
     done = find_promotion(store)
     return done if done is not None else _describe(context, point, read_write_ids(context))
 

@@ -34,7 +34,7 @@ class PlannedDrop:
 
 
 def plan_drops(tables: Iterable[str], context: Context) -> tuple[PlannedDrop, ...]:
-    """Return what a drop of ``tables`` would remove, or of all tables that left if none is named.
+    """Return the objects that a drop of ``tables`` would remove, or of all tables that left if none is named.
 
     Tables that the target does not have are left out. Raises NotFound for a table that did not leave.
     """
@@ -80,9 +80,8 @@ def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None
     """Drop tables that left the policy on the target, and return them;
     one that is gone already is only forgotten.
 
-    ``record`` makes the entries durable. Each table is dropped before its entry is removed, so that a
-    repetition after a crash finds what is left to do. Raises NotFound and InvalidRequest before anything is
-    dropped.
+    ``record`` makes the entries durable. Drops each table before removing its entry: a repetition after a
+    crash finds the rest. Raises NotFound and InvalidRequest before anything is dropped.
     """
     names = tuple(dict.fromkeys(tables))
     planned = {each.table: each for each in plan_drops(names, context)}

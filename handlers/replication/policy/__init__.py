@@ -1,3 +1,3 @@
-"""What a policy replicates, and how:
-its databases and tables, kinds that cannot be replicated, and names in events.
+"""Scope and form of a policy's replication: its databases and tables, kinds that cannot be replicated, and
+names in events.
 """

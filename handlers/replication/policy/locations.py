@@ -1,5 +1,5 @@
-"""The locations in a definition:
-where the rows of a table are at the source, and the form of all locations on the target.
+"""The locations in a definition: the source directories of a table's rows, and the form of all locations on
+the target.
 
 A table or partition names more directories than its own. Spark keeps the directory of a table in the serde
 parameter ``path`` and reads only that (``HiveExternalCatalog``); list bucketing has a directory for each
@@ -112,7 +112,7 @@ Item = TypeVar("Item", Table, Partition)
 
 
 class Change(Protocol):
-    """Returns what a location becomes; ``is_path`` for the directory that Spark reads."""
+    """Returns the new location; ``is_path`` for the directory that Spark reads."""
 
     def __call__(self, at: Location, *, is_path: bool) -> str | None:
         """Return the new value of the property; None if it is left out."""

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def select_metadata(event: Event, policy: Policy) -> Event | None:
-    """Return the event without what concerns rows, None if nothing is left;
-    unchanged if the table's rows are replicated.
+    """Return the event without the parts about rows, None if nothing is left; unchanged if the table's rows
+    are replicated.
     """
     table = name_on_target(event)
     if table is None or not policy.covers(event.db, table) or policy.copies_rows(table):

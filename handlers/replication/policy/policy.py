@@ -1,4 +1,4 @@
-"""A policy: which source database is replicated, which of its tables, and to where.
+"""A policy: a source database, its replicated tables, and their target.
 
 Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes
 precedence. The target's transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A

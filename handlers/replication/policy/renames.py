@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 Alteration = tuple[str | None, str]
-"""A table and what was altered of it: itself, one partition, or the set of its partitions."""
+"""A table and its altered part: itself, one partition, or the set of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,12 @@ _UNDOES = {_ADDED: _DROPPED, _DROPPED: _ADDED, _INSERTED: _OVERWRITTEN}
 
 
 def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration]) -> bool:
-    """Whether a repetition of what was altered ``earlier`` would undo what is ``altered`` now."""
+    """Whether repeating the ``earlier`` alterations would undo the present ones in ``altered``."""
     return any((table, _UNDOES.get(what, what)) in earlier for table, what in altered)
 
 
 def find_alterations(event: Event) -> frozenset[Alteration]:
-    """Return what the event alters in a way that a repetition of it would undo a later alteration;
-    empty if nothing.
+    """Return the event's alterations whose repetition would undo a later alteration; empty if there are none.
 
     If two such events of one table or partition were repeated after a crash, readers would see the state
     after the first one again. Therefore the position is recorded between them.

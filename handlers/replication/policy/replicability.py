@@ -144,7 +144,7 @@ def find_obstacle(table: Table, policy: Policy | None = None) -> Obstacle | None
 
 
 def _find_foreign_rows(parameters: Mapping[str, str]) -> Obstacle | None:
-    """Return what reads the rows of a table that are not in files of the warehouse."""
+    """Return the reader of the table's rows that are not in files of the warehouse."""
     handler = parameters.get(HANDLER, "").strip()
     if METADATA_LOCATION in parameters:
         return ICEBERG_TABLE

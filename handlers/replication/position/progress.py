@@ -27,7 +27,7 @@ written
   less often with many policies (``idle_turns``).
 
 Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven.
-What a run without its state repeats has therefore either been proven, or is examined again
+Work that a run without its state repeats has therefore either been proven, or is examined again
 (``OpeningMarks``).
 """
 

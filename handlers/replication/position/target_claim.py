@@ -49,7 +49,7 @@ BASE_KEY: Final = b"target/external-base"
 
 @dataclass(frozen=True, slots=True)
 class OpenedTarget:
-    """What an open of the target database found."""
+    """Result of opening the target database."""
 
     last_id: int | None
     """The target's position; None if the database does not exist or has none."""
@@ -58,7 +58,7 @@ class OpenedTarget:
 
 
 class TargetClaim:
-    """Claims one policy's target database, and records what was written to it."""
+    """Claims one policy's target database, and records the writes to it."""
 
     def __init__(self, context: Context, store: Store, source_name: str) -> None:
         self._context = context
@@ -69,8 +69,8 @@ class TargetClaim:
         """Claim the database, or compare if this process has claimed it before.
 
         If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the
-        target. Raises what ``TargetPosition.check`` raises, except for a missing database, and ConfigError if
-        the state belongs to another target database, or to another ``external_base``.
+        target. Raises the errors of ``TargetPosition.check``, except for a missing database, and ConfigError
+        if the state belongs to another target database, or to another ``external_base``.
         """
         self._require_same_database()
         self._require_same_base()
@@ -167,9 +167,7 @@ class TargetClaim:
         return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
-        """Take over what the target says about its tables;
-        if it says nothing, every table waits for a load.
-        """
+        """Take over the target's facts about its tables; without any, every table waits for a load."""
         context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
         for entry in entries.quarantined:

@@ -1,3 +1,1 @@
-"""The entries of single tables in the state of a policy:
-quarantine, loads, and what else is known of them.
-"""
+"""The entries of single tables in the state of a policy: quarantine, loads, and other facts about them."""

@@ -7,11 +7,11 @@ knows which tables are incomplete. The database has them, not the tables: the wr
 that fails, renames and drops need nothing, and one read returns all.
 
 An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, ``TABLE:REASON`` for
-one that waits for its load, and ``TABLE:left`` for one that left the policy. ``STOP`` is
-``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: what a release needs to resume the table where it
-stopped. It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of
-database parameters are limited to 4,000 characters, so that the list is cut into several. Beyond
-``PIECES_MAX``, only a mark is written: then all tables count as incomplete.
+one that waits for its load, and ``TABLE:left`` for one that left the policy. ``STOP`` is ``NAME;WRITE
+ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: the facts that a release needs to resume the table at its stop.
+It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of database
+parameters are limited to 4,000 characters, so that the list is cut into several. Beyond ``PIECES_MAX``, only
+a mark is written: then all tables count as incomplete.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _format_quarantined(entry: QuarantinedTable) -> str:
 
 
 def _parse_quarantined(table: str, event_id: str, code: str, stop: str) -> QuarantinedTable:
-    """Return an entry with what is known of the stop; raise ValueError."""
+    """Return an entry with the facts of the stop; raise ValueError."""
     name, write_id, loaded_write_id, *held = stop.split(";")
     pairs = [pair.split("-") for pair in held]
     return QuarantinedTable(

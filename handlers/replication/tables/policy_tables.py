@@ -44,7 +44,7 @@ class StoredState(Protocol):
     """A part of the policy's state that is kept in memory and stored with the position."""
 
     def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what is stored."""
+        """Replace the memory by the stored entries."""
 
     def flush(self, txn: Transaction) -> None:
         """Write the changes since the last call."""
@@ -97,12 +97,12 @@ class PolicyTables:
             entries.remove_all()
 
     def load(self, reader: Reader) -> None:
-        """Load what is stored with the position."""
+        """Load the entries stored with the position."""
         for part in self._stored():
             part.load(reader)
 
     def flush(self, txn: Transaction) -> None:
-        """Write what changed since the last record into the transaction that records the position."""
+        """Write the changes since the last record into the transaction that records the position."""
         for part in self._stored():
             part.flush(txn)
 

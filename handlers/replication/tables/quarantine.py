@@ -43,8 +43,8 @@ class QuarantinedTable:
     time_s: int = 0
     """Unix time; 0 in entries of older versions, which did not store it."""
     name: str | None = None
-    """The table's name when it was quarantined; None in entries of older versions, which did not store this
-    and what follows."""
+    """The table's name at its quarantine; None in entries of older versions, which stored neither this nor
+    the following fields."""
     write_id: int = 0
     """The highest write id that was allocated on the target."""
     held: tuple[tuple[int, int], ...] = ()
@@ -58,13 +58,13 @@ class QuarantinedTable:
 
     @property
     def stopped(self) -> StoppedTable | None:
-        """What was known about the table when it was quarantined; None if it was not recorded."""
+        """Facts about the table at its quarantine; None if they were not recorded."""
         if self.name is None:
             return None
         return StoppedTable(self.name, self.write_id, frozenset(self.held))
 
     def with_stop(self, stopped: StoppedTable, loaded_write_id: int) -> QuarantinedTable:
-        """Return the entry with what was known about the table."""
+        """Return the entry with the facts about the table."""
         return replace(
             self,
             name=stopped.table,

@@ -128,7 +128,7 @@ class UnreplicatedTable:
     event_id: int
     """The event that showed its kind."""
     code: str = MATERIALIZED_VIEW.code
-    """What the table is; entries of older versions are materialized views."""
+    """The kind of table; entries of older versions are materialized views."""
     reason: str = MATERIALIZED_VIEW.reason
     on_target: bool = False
     """Whether the target has rows of a time when the table was replicated."""

@@ -58,7 +58,7 @@ class TableLoad:
     problem: str | None = None
     """Why it failed the last time."""
     resumes: bool = False
-    """The rows are those of before a quarantine, and the table resumes where it stopped."""
+    """The rows are those of before a quarantine, and the table resumes at its stop."""
     cause: str | None = None
     """Why it is loaded again without a request."""
 
@@ -152,7 +152,7 @@ class TableLoads(TableEntries[TableLoad]):
         return entry is not None and event_id <= entry.event_id
 
     def contains_write(self, table: str, write_id: int) -> bool:
-        """Whether the loaded rows contain what was written under this write id."""
+        """Whether the loaded rows contain the writes under this write id."""
         entry = self._entries.get(table)
         return entry is not None and entry.is_loaded and write_id <= entry.write_id
 

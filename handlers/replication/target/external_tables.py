@@ -1,11 +1,11 @@
-"""Which external tables a policy copies, and where their files are at the source.
+"""The external tables that a policy copies, and the source directories of their files.
 
 A cycle has to know the directories of all external tables, and those of partitions outside of their tables.
 Reading all partitions each time would cost more than the cycle. They are therefore read once, and the events
 that replay applies keep them up to date: most add partitions below their table and change nothing here.
 
-What is read is never older than what replay has applied, because replay is behind the source. An event that
-is noted while its table is read lets the table be read again in the next cycle.
+The read state is never older than the replayed one, because replay is behind the source. An event that is
+noted while its table is read lets the table be read again in the next cycle.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class ExternalTables:
         """Return the directories of the external tables among ``names``,
         and the errors of those whose location is not usable.
 
-        ``load_of`` returns the load that a table's state on the target comes from. Only what changed is read
+        ``load_of`` returns the load that a table's state on the target comes from. Reads only changed objects
         from the source.
         """
         loads = {name: load_of(name) for name in names}
@@ -151,7 +151,7 @@ class ExternalTables:
 
 
 def _moves_files(event: TableAltered) -> bool:
-    """Whether the event may change where the table's files are; most alterations only change parameters."""
+    """Whether the event may move the table's files; most alterations only change parameters."""
     try:
         before, after = event.before.value, event.after.value
     except BadInput:

@@ -3,8 +3,7 @@
 Every process raises the database's epoch once, when it first opens the policy. The epoch stands in the
 policy's state file and in the parameter ``tideline.epoch`` of the target database. A process that finds
 another epoch there than its own was replaced while it was stopped or cut off, and must not write any more:
-its position is stale, and repeating what the other instance has already done would damage the target's
-transaction map.
+its position is stale, and repeating the other instance's work would damage the target's transaction map.
 
 An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is
 not taken for one that another instance holds. The random part separates two instances that claimed at the
@@ -40,9 +39,7 @@ events ``repl.last.id`` counts."""
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the state file remembers of the claims of this policy.
-    The field names are those of the stored JSON.
-    """
+    """The state file's record of the claims of this policy. The field names are those of the stored JSON."""
 
     epoch: str
     """The newest epoch of this state."""
@@ -127,7 +124,9 @@ def was_held_by_others(
 def restored_target(
     database: str, present: str | int | None, expected: str | int | None, *, key: str = "repl.last.id"
 ) -> TargetDiverged:
-    """Return the error for a target whose parameter ``key`` is older than what this state wrote into it."""
+    """Return the error for a target whose parameter ``key`` is older than the value that this state wrote
+    into it.
+    """
     return TargetDiverged(
         "the target database is older than what was written to it: it was restored from a backup, or "
         "changed by hand",

@@ -1,4 +1,4 @@
-"""When a policy does what has to be done from time to time although nothing happens.
+"""When a policy does its periodic tasks in quiet times.
 
 For one policy this costs nothing: a check of the target, a write of its position. For hundreds it would be
 all that the daemon does. So the policies of a target take turns: each waits at least so long that all of them

@@ -47,8 +47,8 @@ STATISTICS: Final = frozenset(
 
 
 def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
-    """Return what the mark names: ``BASIC`` and columns;
-    empty if there is no mark, or none in the JSON that Hive writes.
+    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or none in the JSON
+    that Hive writes.
     """
     try:
         mark = orjson.loads((parameters or {}).get(ACCURATE, ""))
@@ -120,8 +120,7 @@ def is_plain_managed(table: Table) -> bool:
 
 
 def translate_plain_table(table: Table, target: Metastore) -> Table:
-    """Change a plain managed table of the source into what the target makes of it;
-    return the table, others unchanged.
+    """Change a plain managed table of the source into the target's form; return the table, others unchanged.
 
     Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
     owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose

@@ -1,9 +1,8 @@
 """Whether a table or partition of the source is still the one that an event is about.
 
-What replay or the relay reads at the source, it reads later than the event. The table may have been renamed
-by then, and another one may have its name, its directory and its write ids: tables are often built beside the
-one in use, and exchanged with it by two renames. The same happens to two partitions that one transaction
-wrote.
+Replay and the relay read from the source later than the event. The table may have been renamed by then, and
+another one may have its name, its directory and its write ids: tables are often built beside the one in use,
+and exchanged with it by two renames. The same happens to two partitions that one transaction wrote.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ class SameTableSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoggedWrite:
-    """What a transaction wrote into one table:
-    ``event_id`` is its commit, ``owner_text`` the encoded table of a write event.
+    """Writes of a transaction into one table: ``event_id`` is its commit, ``owner_text`` the encoded table of
+    a write event.
     """
 
     db: str

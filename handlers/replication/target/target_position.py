@@ -6,10 +6,10 @@ from it. It follows the position of the state within a second (``position.progre
 it. After a restart, events up to this id are recorded but not applied.
 
 All parameters of the database come with one read, so every read checks all of them: Hive's mark of
-incompatibility, the epoch (``fencing``), the source's identity, and that ``repl.last.id`` is what was written
-here last. The metastore has no compare-and-set for databases. Reading, checking and writing therefore follow
-each other immediately, under one lock, on their own connection; and ``require_held`` repeats the check
-in front of every other write to the target if the last one is older than ``FRESH_S``. What remains is a
+incompatibility, the epoch (``fencing``), the source's identity, and that ``repl.last.id`` is the value last
+written here. The metastore has no compare-and-set for databases. Reading, checking and writing therefore
+follow each other immediately, under one lock, on their own connection; and ``require_held`` repeats the check
+in front of every other write to the target if the last one is older than ``FRESH_S``. One case remains: a
 process that is stopped between its check and the sending of one request.
 """
 
@@ -73,7 +73,7 @@ class TargetPosition:
     def read(self) -> int | None:
         """Read the position; None if the database does not exist or was never replicated into.
 
-        Before the claim, any position is accepted. Raises what ``check`` raises.
+        Before the claim, any position is accepted. Raises the errors of ``check``.
         """
         with self._lock:
             parameters = self._fetch()
@@ -131,9 +131,9 @@ class TargetPosition:
         """Write ``event_id`` unless the position is already there or beyond;
         do nothing if the database does not exist.
 
-        The same call writes the parameters ``kept`` with the entries of tables if they changed.
-        Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs
-        no event on the target, so a chained replication does not see it (hive-replication.md §3.3).
+        The same call writes the parameters ``kept`` with the entries of tables if they changed. Also makes
+        the checks of ``check``, except for a missing database. A change of this parameter alone logs no event
+        on the target, so a chained replication does not see it (hive-replication.md §3.3).
         """
         with self._lock:
             database = self._read()

@@ -1,7 +1,7 @@
-"""What may be done before the turn of later events of a batch: write ids to allocate, and files to copy.
+"""Early work for later events of a batch: write ids to allocate, and files to copy.
 
-Events that may change what a table is, or where its files are, are look-ahead barriers: what is behind them
-must wait for its turn.
+Events that may change the kind of a table, or move its files, are look-ahead barriers: later events must wait
+for their turn.
 
 **Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it,
 or alters more of it than parameters: the write ids behind it may belong to another table, or to one that is
@@ -94,11 +94,10 @@ _HARMLESS: Final = (
 def find_coming_allocations(
     events: Iterable[Event], select: Callable[[WriteIdsAllocated], Iterable[WriteIdOfTxn]]
 ) -> Iterator[ComingAllocation]:
-    """Yield what ``events`` allocate, in order and once for each transaction and table.
+    """Yield the allocations of ``events``, in order and once for each transaction and table.
 
-    ``select`` returns what an event will allocate on the target if nothing changes until its turn. A second
-    id of the same transaction in a table replaces the first, which takes its own call: it is a barrier,
-    too.
+    ``select`` returns an event's future allocation on the target if nothing changes until its turn. A second
+    id of the same transaction in a table replaces the first, which takes its own call: it is a barrier, too.
     """
     barred: set[str] = set()
     allocations: set[tuple[int, str]] = set()

@@ -7,7 +7,7 @@ call for each table; the others follow while the first are being replayed. At it
 done: the write-id mapping, and with it the position, changes only then. (Many cannot be opened by one call:
 ``handlers.metastore.replayed_transactions``.)
 
-Until then, only the target knows what was opened ahead. That is enough:
+Until then, only the target knows the early openings. That is enough:
 
 * A run that is killed leaves open transactions without rows. The next run finds them by policy and source id,
   even if it joins other events.
@@ -17,7 +17,7 @@ Until then, only the target knows what was opened ahead. That is enough:
 
 The target returns the table's next write id before it allocates, because a joined call that names others
 damages the table silently (``coming_events``). So only replay's own thread allocates. Only Hive 4.2 and later
-list what a killed run has left open; for older targets nothing is opened ahead. If a target refuses a joined
+list the open transactions of a killed run; older targets get no early openings. If a target refuses a joined
 call, every event of the batch is applied separately, so that a failure belongs to the event that caused it.
 """
 
@@ -60,7 +60,7 @@ joined to them."""
 
 
 class WriteIdLookahead:
-    """What was opened and allocated ahead of its turn. Used by the projection's thread."""
+    """Openings and allocations ahead of their turn. Used by the projection's thread."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -109,8 +109,8 @@ class WriteIdLookahead:
         self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
-        """Open and allocate what follows,
-        if ``pair`` of ``event`` has its turn and was not allocated ahead.
+        """Open and allocate for the next events, if ``pair`` of ``event`` has its turn and was not allocated
+        ahead.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:

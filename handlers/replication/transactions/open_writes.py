@@ -1,4 +1,4 @@
-"""Write ids that are open on the target when replication ends, and what lies under them.
+"""Write ids that are open on the target when replication ends, and the files under them.
 
 Their transactions will be aborted, and a Hive 4 target forgets aborted transactions within seconds: it then
 counts every file under their write ids, and answers ``count(*)`` from their statistics. Copies may have

@@ -45,8 +45,8 @@ class Reconciliation:
         self._newest_event_id = -1
 
     def run(self, applied_event_id: int) -> tuple[int, ...]:
-        """Compare if it is time, and abort what ended without an event up to ``applied_event_id``;
-        return these transactions.
+        """Compare if it is time, and abort transactions that ended without an event up to
+        ``applied_event_id``; return them.
 
         The caller then records the state.
         """

@@ -53,8 +53,8 @@ class TransactionReplay:
     def __init__(
         self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
     ) -> None:
-        """``record_before`` records that all events before the given one are applied,
-        and what is known of single tables.
+        """``record_before`` records that all events before the given one are applied, and the state of single
+        tables.
         """
         self._context = context
         self.proofs = proofs
@@ -88,8 +88,8 @@ class TransactionReplay:
     def allocate(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids (steps 1 and 2).
 
-        The write-id mapping is updated first, because it rejects what would damage the target. If the target
-        then fails, the mapping is ahead, and the repeated event sends the same calls again.
+        The write-id mapping comes first, because it rejects allocations that would damage the target. If the
+        target then fails, the mapping is ahead, and the repeated event sends the same calls again.
         """
         table = event.table
         assert table is not None

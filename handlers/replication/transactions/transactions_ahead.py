@@ -48,8 +48,8 @@ class TransactionsAhead:
         self.has_failed = False
 
     def start(self, txn_ids: Iterable[int]) -> None:
-        """Open these source transactions, in order, unless that was started before.
-        Without lanes, raises what the target answers.
+        """Open these source transactions, in order, unless that was started before. Without lanes, raises the
+        target's errors.
         """
         for txn_id in txn_ids:
             if txn_id not in self._started and not self.has_failed:
@@ -112,7 +112,7 @@ class TransactionsAhead:
         return opened
 
     def stop(self) -> None:
-        """Cancel what has not begun, and wait for the rest; what is open stays known."""
+        """Cancel pending work, and wait for the rest; open transactions stay known."""
         for started in self._started.values():
             started.cancel()
         wait([started for started in self._started.values() if not started.cancelled()])

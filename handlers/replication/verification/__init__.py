@@ -1,3 +1,3 @@
-"""Verification:
-compares source and target table by table and reports what differs, without changing either side.
+"""Verification: compares source and target table by table and reports the differences, without changing
+either side.
 """

@@ -77,7 +77,7 @@ class Description:
     acid_files: AcidFiles = field(default_factory=dict)
     """Files of a transactional table that readers see."""
     not_compared: tuple[NotCompared, ...] = ()
-    """What has no counterpart by design, such as a foreign key to a table that is not replicated."""
+    """Objects without a counterpart by design, such as a foreign key to a table that is not replicated."""
 
     @property
     def file_count(self) -> int:
@@ -104,7 +104,8 @@ class Description:
 
 
 def compare(source: Description, target: Description, prefix: str = "") -> Iterator[Finding]:
-    """Yield what differs between both sides of a table or partition; ``prefix`` is put in front of every key.
+    """Yield the differences between both sides of a table or partition; ``prefix`` is put in front of every
+    key.
 
     A source without a location has a partition outside of the table's directory, whose copy may be anywhere.
     After SET LOCATION of a partitioned table, the source's older partitions are outside, and their copies
@@ -127,7 +128,7 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
 def compare_partitions(
     source: Mapping[str, Description], target: Mapping[str, Description]
 ) -> Iterator[Finding]:
-    """Yield what differs between the partitions of both sides, by name."""
+    """Yield the differences between the partitions of both sides, by name."""
     for name in sorted({*source, *target}):
         ours, theirs = source.get(name), target.get(name)
         if ours is None or theirs is None:

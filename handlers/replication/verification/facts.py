@@ -50,8 +50,8 @@ LOCAL_PREFIXES: Final = (
 
 
 def describe_database(database: Database) -> Facts:
-    """Return what the databases of both sides have in common;
-    names, locations and replication parameters differ.
+    """Return the common part of the databases of both sides; names, locations and replication parameters
+    differ.
     """
     facts: Facts = {("database", "description"): database.description or ""}
     facts["database", "owner"] = _describe_owner(database.ownerName, database.ownerType)
@@ -86,7 +86,7 @@ def describe_table(table: Table, policy: Policy | None) -> Facts:
 
 
 def _describe_owner(name: str | None, kind: int | None) -> str:
-    """Return name and kind of an owner; Hive 2.3 has no kinds, which is what others call a user."""
+    """Return name and kind of an owner; Hive 2.3 has no kinds, like a user elsewhere."""
     return f"{name or ''} ({int(PrincipalType.USER if kind is None else kind)})"
 
 

@@ -60,7 +60,7 @@ class Directory:
 
     @property
     def prefix(self) -> str:
-        """What paths of its files start with."""
+        """Beginning of the paths of its files."""
         return f"{self.copied_name}/" if self.name else ""
 
     def covers(self, other: Directory) -> bool:

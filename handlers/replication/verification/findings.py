@@ -1,6 +1,4 @@
-"""What a comparison finds:
-typed differences, counts of what could not be compared, and the outcome of each table.
-"""
+"""Results of a comparison: typed differences, counts of uncompared objects, and the outcome of each table."""
 
 from __future__ import annotations
 
@@ -33,10 +31,10 @@ Kind = Literal[
     "statistics",
     "rows",
 ]
-"""What a difference is about."""
+"""Subject of a difference."""
 
 PRESENT: Final = "present"
-"""Value of an object that only one side has, where the object itself has no short value."""
+"""Value of an object that only one side has, if the object itself has no short value."""
 LISTED_MAX: Final = 1_000
 """Differences of one table that are listed; more are only counted."""
 
@@ -47,8 +45,8 @@ class Difference:
 
     kind: Kind
     key: str
-    """What differs: the name of a parameter, column, partition or file; for parts of a partition, after the
-    partition's name."""
+    """The differing item: the name of a parameter, column, partition or file; for parts of a partition, after
+    the partition's name."""
     source: str | None
     target: str | None
 
@@ -96,7 +94,7 @@ class TableResult:
     """At most ``LISTED_MAX``, in order."""
     difference_count: int = 0
     not_compared: tuple[tuple[str, int], ...] = ()
-    """Counts of what could not be compared, by its name."""
+    """Counts of uncompared objects, by name."""
     partitions: int = 0
     files: int = 0
     size_bytes: int = 0
@@ -126,5 +124,5 @@ class Findings:
                 self.differences.append(finding)
 
     def signature(self) -> tuple[int, tuple[Difference, ...]]:
-        """Return what two comparisons of an unchanged table have in common."""
+        """Return the common part of two comparisons of an unchanged table."""
         return self.difference_count, tuple(sorted(self.differences, key=str))

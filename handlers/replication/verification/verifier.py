@@ -80,7 +80,7 @@ class CompareRows(Protocol):
 
 @dataclass(slots=True)
 class _Comparison:
-    """What one comparison of a table has read and found."""
+    """Reads and findings of one comparison of a table."""
 
     findings: Findings = field(default_factory=Findings)
     write_ids: tuple[ValidWriteIds | None, ValidWriteIds | None] = (None, None)

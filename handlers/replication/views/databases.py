@@ -1,8 +1,8 @@
 """The query of a view with the databases of the target instead of those of the source.
 
-A table, function or column is renamed by what its database is called on the target. If that is not certain,
-or if the target has no such table, the query has a problem, and the view is left out: it would read another
-database of that name, or fail.
+A table, function or column gets the target's name of its database. If that is not certain, or if the target
+has no such table, the query has a problem, and the view is left out: it would read another database of that
+name, or fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 FindTarget = Callable[[str, str | None], str | None]
-"""Returns what a database is called on the target, given a table that it must have there, or None for its
+"""Returns the target's name of a database, given a table that it must have there, or None for its
 functions."""
 
 
@@ -41,11 +41,12 @@ class RenamedQuery:
 
     text: str
     tables: frozenset[tuple[str, str]] = frozenset()
-    """What it reads, by the names at the source."""
+    """The tables that it reads, by the names at the source."""
     functions: frozenset[tuple[str, str]] = frozenset()
-    """What it calls, likewise; if the call names no database, it may be a function of the engine."""
+    """The functions that it calls, likewise; if the call names no database, it may be a function of the
+    engine."""
     namespaces: frozenset[str] = frozenset()
-    """What the database of tables without one is called on the target; empty if there are no such tables."""
+    """The target's name of the database of tables without one; empty if there are no such tables."""
     problem: str | None = None
 
 
@@ -111,7 +112,7 @@ class _Renaming:
             self._renamed[tokens[0]] = tokens[0].rename(target, self._query.dialect)
 
     def _locate(self, db: str, item: str, name: Name) -> str | None:
-        """Return what the database of a table or function is called on the target."""
+        """Return the target's name of the database of a table or function."""
         target = self._find_target(db, item if name.kind == "table" else None)
         (self._tables if name.kind == "table" else self._functions).add((db, item))
         if target is None:

@@ -45,7 +45,7 @@ _TRINO: Final = re.compile(r"/\* Presto (?P<materialized>Materialized )?View: (?
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """What a view has on the target, and its query there."""
+    """A view's definition on the target, and its query there."""
 
     original: str | None
     expanded: str | None

@@ -1,11 +1,11 @@
 """Finds the names of tables, functions and columns in the query of a view,
 by the rules of the engine that wrote it.
 
-A query is read as tokens. Strings and comments stay unchanged: what looks like a name in a string is part of
-the rows. The engines differ in what is a string: double quotes enclose one in Hive and Spark and a name in
-Trino, and a backslash escapes the next character everywhere but in Trino.
+A query is read as tokens. Strings and comments stay unchanged: a name in a string is part of the rows. The
+engines differ in their strings: double quotes enclose one in Hive and Spark and a name in Trino, and a
+backslash escapes the next character everywhere but in Trino.
 
-Only the position of a name shows what it is. ``shop.orders`` is a table after FROM, and a column of a table
+Only the position of a name shows its meaning. ``shop.orders`` is a table after FROM, and a column of a table
 or alias ``shop`` elsewhere. So the FROM clauses are followed from token to token.
 
 Hive expands the names of its views, with tables as ```db`.`table```, columns as ```alias`.`column``` and
@@ -144,7 +144,7 @@ class Name:
 
 @dataclass(slots=True)
 class _Scope:
-    """What was read between two parentheses, or outside of all."""
+    """Tokens between two parentheses, or outside of all."""
 
     is_query: bool = False
     """False for arguments, as in ``extract(year from d)``."""

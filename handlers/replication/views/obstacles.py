@@ -1,5 +1,5 @@
-"""Whether a table, view or function of the source can be replicated:
-the decision of ``replicability``, and what a query reads and calls.
+"""Whether a table, view or function of the source can be replicated: the decision of ``replicability``, and
+the objects that a query reads and calls.
 
 A view whose query names a table that the target does not have would fail there, or read another database of
 that name. So it is left out with the reason. Its tables and functions are looked up at the source, because
@@ -60,8 +60,8 @@ def find_function_obstacle(function: Function, policy: Policy, source: Metastore
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search in what an object reads and calls.
-    It ends at the first obstacle, so what was visited before has none.
+    """A search through the objects that an object reads and calls. It ends at the first obstacle, so visited
+    objects have none.
     """
 
     source: Metastore

@@ -45,7 +45,7 @@ BLOCK: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ListingRequest:
-    """What is to be read."""
+    """A table or piece to read."""
 
     name: str
     trusted: bool
@@ -53,7 +53,7 @@ class ListingRequest:
     progress: LoadProgress | None
     """How far the table is loaded in pieces."""
     names: Sequence[str] | None
-    """The names of its partitions in order, where they were listed before."""
+    """The names of its partitions in order, if listed before."""
     size: int
     """Partitions of the next piece."""
     pause: Pause = lambda: None
@@ -70,7 +70,7 @@ def read_listing(source: Metastore, followers: Sequence[Follower], request: List
     table = _read_table(source, followers, request.name)
     accepting = [follower for follower in followers if follower.accepts(table)]
     failpoint("catalog.listed")
-    # Step 2: the next piece, and the listing of other followers where the load completes.
+    # Step 2: the next piece, and the listing of other followers when the load completes.
     piece = (
         _read_piece(source, table, request, as_of) if any(one.loads_in_pieces for one in accepting) else None
     )
@@ -121,7 +121,7 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
 
 
 def _read_names(source: Metastore, table: TableInfo, pause: Pause) -> TextList:
-    """Return the names of all partitions in order, with what the answer takes freed in steps."""
+    """Return the names of all partitions in order, freeing the memory of the answer in steps."""
     # Not copied: one call over a million names stops all threads.
     listed = source.partition_names(table.db, table.table)
     ordered = sort_in_steps(listed, pause)
@@ -153,7 +153,7 @@ def _read_whole(
 
 
 class TextList(Sequence[str]):
-    """An immutable sequence of texts in few objects, for what a thread keeps while others must not wait.
+    """An immutable sequence of texts in few objects, for a thread that must not delay others.
 
     A list of a million strings is a million objects: the garbage collector looks at each of them, and the
     last reference to the list frees them all in one call. Both keep every thread of the process waiting for a
@@ -164,7 +164,7 @@ class TextList(Sequence[str]):
     def __init__(self) -> None:
         """An empty list; ``take`` makes others."""
         self._blocks: list[tuple[str, array[int]]] = []
-        """Texts joined, and where each of them ends; all blocks but the last are full."""
+        """Joined texts, and the end of each; all blocks but the last are full."""
         self._length = 0
 
     @staticmethod

@@ -105,8 +105,8 @@ class Loader:
         return True
 
     def load(self, name: str, reason: str) -> bool:
-        """Load a table or a piece of it and wait for that;
-        return True if it is complete, and raise what made the load fail.
+        """Load a table or a piece of it and wait for that; return True if it is complete, and raise the error
+        of a failed load.
         """
         while self._steps is not None:
             self._advance(PAUSE_S)
@@ -148,7 +148,7 @@ class Loader:
             raise
 
     def _try(self, name: str, reason: str, began_s: float) -> Steps:
-        """Load a table or a piece of it; postpone it where the metastore fails to serve it."""
+        """Load a table or a piece of it; postpone it if the metastore fails to serve it."""
         try:
             load = self._loads.check_columns if reason == COLUMNS else self._loads.load
             finished = yield from load(name, reason)

@@ -65,5 +65,5 @@ class LoadPauses:
 
 
 def _is_paused(until_s: float, now_s: float) -> bool:
-    """Whether a pause lasts; not where the clock was set back by more than the longest one."""
+    """Whether a pause lasts; False if the clock went back by more than the longest one."""
     return now_s < until_s <= now_s + PAUSE_MAX_S

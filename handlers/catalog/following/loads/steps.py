@@ -7,14 +7,14 @@ Snapshot protocol for one table:
 3. Store them together with ``as_of``; from then on, apply every later event on top.
 
 Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and
-events are applied meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``).
-Events of the table that are applied or skipped meanwhile are applied again after step 3 (``missed_events``).
-If one of them changes what has to be loaded, the listing is not used.
+events are applied meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``). Events of
+the table that are applied or skipped meanwhile are applied again after step 3 (``missed_events``). If one of
+them changes the scope of the load, the listing is not used.
 
-Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: the names are
-listed once, and the partitions of one piece are fetched. Other followers receive their listing with the last
-piece. Everything is listed after ``as_of``, and every later event reaches the staged content or, after the
-last piece, all followers. So the order of pieces and events makes no difference.
+If a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: one listing gives
+the names, and each step fetches the partitions of one piece. Other followers receive their listing with the
+last piece. Everything is listed after ``as_of``, and every later event reaches the staged content or, after
+the last piece, all followers. So the order of pieces and events makes no difference.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PIECE_S: Final = 0.02
 LISTINGS_MAX: Final = 4
 """Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
 Steps = Generator[Future[Any] | None, None, bool]
-"""A load: it yields what it waits for, or None between two transactions, and returns whether the table is
+"""A load: it yields its waits, or None between two transactions, and returns whether the table is
 complete."""
 
 
@@ -174,8 +174,8 @@ class LoadSteps:
         )
 
     def _has_changed(self, name: str, before: TableState | None) -> bool:
-        """Whether an event has changed what is to be loaded, for example by a rename:
-        the listing does not belong to it.
+        """Whether an event has changed the scope of the load, for example by a rename: the listing does not
+        belong to it.
         """
         after = self._states.state(name)
         wanted = None if before is None else (before.load, before.progress)
@@ -210,8 +210,8 @@ class LoadSteps:
     def _store_loads(
         self, loads: TableLoads, reason: str, reading: Reading, before: TableState | None
     ) -> Steps:
-        """Write what followers write beside the table's content,
-        then store the listing; return whether the table is complete.
+        """Write the followers' additions to the table's content, then store the listing; return whether the
+        table is complete.
         """
         try:
             if loads.listing.piece is not None:

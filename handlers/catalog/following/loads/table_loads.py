@@ -1,9 +1,9 @@
 """The loads of one listing: each follower's share of it, which every follower takes in the same way.
 
-1. ``Follower.begin_load`` and ``TableLoad.read``, in the thread of calls: what is computed from the listing
+1. ``Follower.begin_load`` and ``TableLoad.read``, in the thread of calls: computations from the listing
    alone.
-2. ``TableLoad.write``, in short transactions between those of events: what a follower writes beside the
-   table's content.
+2. ``TableLoad.write``, in short transactions between those of events: a follower's additions to the table's
+   content.
 3. ``FollowerChange.take_load``, in the transaction that stores the listing, or the piece, with the events
    that were missed.
 

@@ -5,13 +5,13 @@ metastore only logs it (``HMSHandler.deleteTableData``), and one that is killed 
 Readers choose files by the names of their directories, so a new transactional table or partition there would
 show the old rows. A plain one is compared with the source (``copy_first_files``).
 
-Replay therefore removes what is still there after a drop, before a partition is added, and after a table is
-created. The position is recorded between a drop and a later creation of the same table, so nothing that was
-written since is there then.
+Replay therefore removes the rest after a drop, before a partition is added, and after a table is created. The
+position is recorded between a drop and a later creation of the same table, so nothing that was written since
+is there then.
 
-Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A metastore that was killed
-leaves one in an object store, where it copies all objects before it removes them from the former directory
-(of large tables: before it removes the first few hundred).
+Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in
+an object store: it copies all objects before it removes them from the former directory (of large tables:
+before it removes the first few hundred).
 
 A directory in which any table or partition of the target database is, is never removed.
 """

@@ -1,6 +1,6 @@
 """Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
 
-Hive moves no file then: readers see what the new directory contains. The target's copy of that directory is
+Hive moves no file then: readers see the content of the new directory. The target's copy of that directory is
 completed first. The change of the metadata then shows it in one step, as at the source. The old directory
 keeps its files at the source as well.
 
@@ -23,9 +23,9 @@ A transactional table is loaded instead (``files_in_place``), because the write 
 directory are not known. (A source that is marked as replicated refuses SET LOCATION for managed tables,
 reference: hive-replication.md §1.6.)
 
-The change manager keeps no files of external tables, so what an event names is copied as it is now. If the
-table or the partition was renamed since, the metastore has moved its directory: the files are missing, or
-those of a newer table or partition of that name are in their place. The log shows the rename only later.
+The change manager keeps no files of external tables, so a copy takes the present content of the named files.
+If the table or the partition was renamed since, the metastore has moved its directory: the files are missing,
+or those of a newer table or partition of that name are in their place. The log shows the rename only later.
 After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``). If a
 rename up to that event is replayed, the target's directory is compared with the source's at its new place,
 and gets its files. This is such a copy as well: of several renames, the last one decides. If the source

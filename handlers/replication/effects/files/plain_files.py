@@ -79,12 +79,12 @@ def overwrite(
 ) -> None:
     """Replace the files in ``location`` by ``files``.
 
-    If some of them no longer exist, a later statement has replaced or removed them. The table then gets what
-    is at the source now, but never loses all its rows for it: files that vanished without a statement must
-    not empty the replica.
+    If some of them no longer exist, a later statement has replaced or removed them. The table then gets the
+    present files of the source, but never loses all its rows for it: files that vanished without a statement
+    must not empty the replica.
 
     Without ``files``, the statement has removed all, or none: Hive logs a CONCATENATE that merged nothing in
-    the same way. What is at the source now decides.
+    the same way. The present files of the source decide.
     """
     if files:
         complete = copy_plain_files(context, files, location, owner=owner)
@@ -142,8 +142,8 @@ def copy_first_files(
 
     Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and
     ADD_PARTITION empty (hive-replication.md §1.2), so this is the only way to get their first rows. The copy
-    shows the directory at the time of replay; a later INSERT, which has a file list again, repeats what was
-    copied too early and changes nothing.
+    shows the directory at the time of replay; a later INSERT, which has a file list again, repeats the early
+    copies and changes nothing.
 
     An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT.
     Therefore those that the source does not have are removed, if the new table owns its data. The deletions
@@ -163,7 +163,7 @@ def _add_sub_directories(
 ) -> list[SourceFile]:
     """Return the file list of a CREATE_TABLE or ADD_PARTITION with the files in sub-directories.
 
-    Hive lists only what is directly in the directory, sub-directories included, as if they were files
+    Hive lists only the direct entries of the directory, sub-directories included, as if they were files
     (DbNotificationListener).
     """
     below = [file for file in present if file.subdir]

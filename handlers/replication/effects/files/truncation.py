@@ -101,7 +101,7 @@ def _call(
 
 
 def _make_missing_directories(table: str, names: list[str] | None, context: Context) -> bool:
-    """Create the missing directories of what is truncated; return whether there were any."""
+    """Create the missing directories of the truncated objects; return whether there were any."""
     missing = [place for place in _list_places(table, names, context) if not has_directory(context, place)]
     for place in missing:
         make_directory(context, place)

@@ -83,7 +83,7 @@ class TableCopies:
             self._remove_others(location, {copy.task.target_uri for copy in copies})
 
     def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
-        """Let a job copy what is not verified yet, if that is much."""
+        """Let a job make the unverified copies, if there are many."""
         jobs = self._tools.jobs
         pending = [copy for copy in copies if copy.key not in self._verified]
         if jobs is None or not jobs.suits(len(pending), sum(copy.file.size_bytes for copy in pending)):

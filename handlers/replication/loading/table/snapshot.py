@@ -4,8 +4,8 @@
 2. Read the highest write id, and lower it to those that were allocated up to the event.
 3. Wait until none of these write ids is open.
 4. List the files of the committed ones in each directory. A directory that was compacted or replaced beyond
-   them makes the snapshot unreadable (SnapshotLost), and so does a change that cannot be replayed on top of
-   what was read.
+   them makes the snapshot unreadable (SnapshotLost), and so does a change that replay cannot apply on top of
+   the snapshot.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def _read_selected(
 def _select_names(
     snapshot: TableSnapshot, directory: TableDirectory, tools: LoadTools, ignored: frozenset[str]
 ) -> list[str]:
-    """Return what belongs to the snapshot:
-    the directories of committed writes, and originals if no base replaced them.
+    """Return the names in the snapshot: the directories of committed writes, and originals if no base
+    replaced them.
     """
     assert snapshot.valid is not None
     write_directories = directory.read_acid_directories()

@@ -93,8 +93,8 @@ def find_lowest_allocation(events: list[Event]) -> int | None:
 
 
 def find_disruption(events: list[Event]) -> str | None:
-    """Return the first event that cannot be replayed on top of what was read after it, as text;
-    None if there is none.
+    """Return the first event that replay cannot apply on top of the later snapshot, as text; None if there is
+    none.
     """
     return next(
         (f"event {e.event_id}, {reason}" for e in events if (reason := _disrupts(e)) is not None), None

@@ -44,7 +44,7 @@ class TargetPartition:
     name: str
     source_location: str | None
     definition: Partition
-    """What the target must have in the end, at the location where the target has it."""
+    """Required definition on the target, with the target's location."""
     is_stored: bool
     """Whether the target had this definition when the partition was put there."""
 
@@ -83,8 +83,7 @@ class TargetPartitions:
         """Add the partitions of the source, which are changed into the target's form;
         existing ones of an earlier try stay.
 
-        What the target has afterwards is read, because its metastore may choose the location and change
-        parameters.
+        It reads the target's result, because its metastore may choose the location and change parameters.
         """
         db, keys = self._policy.target_db, partition_key_names(owner)
         names = [format_partition_name(keys, list(each.values or [])) for each in partitions]
@@ -159,7 +158,7 @@ def _settle(
     present: Partition | None,
     snapshot: TableSnapshot,
 ) -> TargetPartition:
-    """Complete the definition of a partition by what is known once it exists.
+    """Complete the definition of a partition by facts known once it exists.
 
     Statistics that hold for the snapshot get its write id and not theirs: readers only ask whether it
     is valid, and the partitions can be altered by one call.

@@ -1,4 +1,4 @@
-"""What the load of a table works with, reports and returns."""
+"""Tools, reports and results of a table's load."""
 
 from __future__ import annotations
 

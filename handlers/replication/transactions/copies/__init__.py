@@ -1,3 +1,3 @@
-"""The files of transactions: which ones a commit shows,
-where Hive's write events leave some out, and their copies.
+"""The files of transactions: those that a commit shows, those that Hive's write events leave out, and their
+copies.
 """

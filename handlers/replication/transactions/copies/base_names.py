@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _BASE: Final = "base_"
 _WITH_ROW_IDS: Final = "bucket_"
-"""What the names of files with row ids start with (``AcidUtils.BUCKET_PREFIX``)."""
+"""Beginning of the names of files with row ids (``AcidUtils.BUCKET_PREFIX``)."""
 
 
 def has_base(files: Iterable[SourceFile]) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class PendingWrite:
     """A write event whose files are being copied.
 
-    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event
+    Keeps only the needs of the commit: a transaction may write a hundred thousand partitions, and the event
     of each contains the table's and the partition's object.
     """
 
@@ -38,7 +38,7 @@ class PendingWrite:
     raw_files: tuple[str, ...]
     handles: tuple[CopyHandle, ...]
     base_suffix: str = ""
-    """What the bases of an overwrite have on the target (``base_names``)."""
+    """Suffix of the bases of an overwrite on the target (``base_names``)."""
     listed: bool = False
     """Whether the relay found the files (``FilesWritten.listed``)."""
 

@@ -39,8 +39,8 @@ _HINT: Final = "Follow a topic that Tideline's relay writes, then run 'tideline 
 def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[FilesWritten]:
     """Return the write events of a commit that is not enriched, without tables that are not replicated.
 
-    If the source cannot tell what the transaction wrote, every table that it holds write ids of is handled as
-    failed. Raises that error if the tables are not known either, because the state file was lost.
+    If the source cannot report the writes of the transaction, every table that it holds write ids of is
+    handled as failed. Raises that error if the tables are not known either, because the state file was lost.
     """
     try:
         infos = _ask_source(event, source_txn, context)
@@ -84,8 +84,8 @@ def fail_tables(
 
 
 def _ask_source(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
-    """Return what the source knows;
-    raise Unsupported, FileLost or LimitExceeded if it cannot tell, Transient if it does not answer.
+    """Return the source's answer; raise Unsupported, FileLost or LimitExceeded if it has none, Transient if
+    it does not answer.
 
     An internal error of the source is not a failure of a table, and is therefore retried without end.
     """

@@ -3,11 +3,11 @@
 **Partitions** (hive-replication.md §0c.2). A statement that inserts into several static partitions logs the
 files of the first one only. Each partition that an event of the transaction touched and that has no write
 event is therefore listed at the source. The relay does that soon after the commit
-(``relay.list_partitions``); a replica does it for what the relay has left, perhaps much later.
+(``relay.list_partitions``); a replica does it for the rest, perhaps much later.
 
-By then the partition may have been dropped, renamed or compacted, and nothing in the log says where its files
-are. The table is loaded again then (``LoadFollower.load_unlogged``), because the source still has its rows,
-and later statements explain the rest.
+By then the partition may have been dropped, renamed or compacted, and nothing in the log names the place of
+its files. The table is loaded again then (``LoadFollower.load_unlogged``), because the source still has its
+rows, and later statements explain the rest.
 
 **Buckets.** A bucketed insert-only table has a file for each bucket of a write, even for those without rows.
 The write events of an insert with dynamic partitions lack the latter (seen with 4.2), so they are listed in
@@ -128,8 +128,8 @@ def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCom
 def copy_empty_buckets(
     writes: Sequence[PendingWrite], event: TxnCommitted, context: Context, *, owner_text: str | None
 ) -> list[PendingWrite]:
-    """Copy the files of buckets without rows that belong to the ``writes`` of one table,
-    and return what was copied.
+    """Copy the files of buckets without rows that belong to the ``writes`` of one table, and return the
+    copies.
 
     ``event`` is the commit, ``owner_text`` the encoded table of a write event. Raises BadInput for a location
     that may not be read.
