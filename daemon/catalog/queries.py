@@ -3,7 +3,8 @@ a route parses one, and both pass it to ``answer(query)``.
 
 The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and
 the client read the same declaration, so a parameter has one name, one format and one limit. The answers are
-the same objects in the process and over HTTP (``Answers``).
+the same objects in the process and over HTTP (``Answers``). They are plain values; their forms are declared
+for the description of the API, and tests check each answer against its form.
 """
 
 from __future__ import annotations
@@ -22,6 +23,44 @@ if TYPE_CHECKING:
 
     from daemon.http.endpoints import Parameters
     from daemon.http.operations import Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStateForm:
+    """The state of a table in detail."""
+
+    state: str
+    reason: str | None
+    event_id: int | None
+    """The event that caused the state."""
+    tries: int
+    next_try_s: float | None
+    """Unix time of the next try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Currency:
+    """Which source answers, and how current the answer is."""
+
+    source: str
+    event_id: int | None
+    """The event that the answer reflects."""
+    current_event_id: int | None
+    """The newest event of the source; null while it cannot be read."""
+    stale: bool
+    """Whether events are not followed now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSummary:
+    """One source in a list of tables."""
+
+    event_id: int | None
+    current_event_id: int | None
+    stale: bool
+    tables: int
+    loading: int
+    quarantined: list[str]
 
 
 Answer = dict[str, Any]

@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, get_args
 from urllib.parse import quote, unquote
 
-from daemon.catalog.forms import Currency, SourceSummary, TableStateForm
-from daemon.catalog.queries import Query, TableList, flag, number, parameter
+from daemon.catalog.queries import (
+    Currency,
+    Query,
+    SourceSummary,
+    TableList,
+    TableStateForm,
+    flag,
+    number,
+    parameter,
+)
 from state.errors import BadInput
 
 

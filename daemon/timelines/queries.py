@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.catalog.forms import Currency, SourceSummary, TableStateForm
-from daemon.catalog.queries import Query, TableList, flag, parameter
+from daemon.catalog.queries import Currency, Query, SourceSummary, TableList, TableStateForm, flag, parameter
 
 
 if TYPE_CHECKING:

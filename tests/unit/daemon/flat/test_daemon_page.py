@@ -14,8 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from pydantic import TypeAdapter
 
 from daemon.flat.answers import FlatAnswers
-from daemon.flat.forms import FlatList, FlatTable, KeyList, RuleList
-from daemon.flat.page import flat_page, flat_routes
+from daemon.flat.page import FlatList, FlatTable, KeyList, RuleList, flat_page, flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Tokens
