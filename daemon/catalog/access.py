@@ -116,7 +116,7 @@ def _sources_with_state(config: Config) -> list[str]:
 
 
 def _find_view(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
-    """Return what each answer is made from; it changes while requests are served."""
+    """Return the view behind each answer; it changes while requests are served."""
     is_readable = catalog.projection.read_state()
     return catalog.branches[branch.name].view if is_readable else lambda: None
 

@@ -1,12 +1,12 @@
-"""What the answers about all branches of a catalog share:
-which source answers, the state of a table, and how current an answer is.
+"""The shared part of the answers about all branches of a catalog: which source answers, the state of a table,
+and how current an answer is.
 
-Every answer names the event id that it reflects and, where known, the newest one of the source, so that an
-old answer is not taken for a new one. It also names the state of each table it is about: ``following``,
+Every answer names the event id that it reflects and, if known, the newest one of the source, so that an old
+answer is not taken for a new one. It also names the state of each table it is about: ``following``,
 ``loading`` or ``quarantined``, and in detail as ``handlers.catalog.following.table_state`` has it.
 
-Timelines and partitions are kept by source, but a query need not name the source. Where several sources have
-the table, none is chosen: their answers would differ, and the user could not tell which source answered.
+Timelines and partitions are kept by source, but a query need not name the source. If several sources have the
+table, none is chosen: their answers would differ, and the user could not see which source answered.
 """
 
 from __future__ import annotations

@@ -89,13 +89,13 @@ class OpenBranch(Protocol):
         """Set the gauges of the branch."""
 
     def close(self) -> None:
-        """Release what it opened itself."""
+        """Release its own resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A source with the branch;
-    ``view`` returns from what its answers are made now, None until its state is open.
+    """A source with the branch; ``view`` returns the present basis of its answers, None until its state is
+    open.
     """
 
     source: str
@@ -133,7 +133,7 @@ class CatalogBranch(Protocol):
         """Return the pages of the site that show ``answers``."""
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
-        """Return what can be waited for in ``sources``."""
+        """Return the kind of wait for ``sources``."""
 
     def serves(self, config: Config, source: str) -> bool:
         """Return whether the configuration has this branch for a source."""

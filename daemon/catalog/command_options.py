@@ -45,7 +45,7 @@ class CatalogOptions:
     as_json: bool = False
 
     def access(self, branch: CatalogBranch) -> AbstractContextManager[Access]:
-        """Open access to the answers of ``branch``; raise what ``catalog_access`` raises."""
+        """Open access to the answers of ``branch``; raise the errors of ``catalog_access``."""
         from daemon.catalog.access import catalog_access
         from daemon.catalog.capability import Catalog
 
@@ -68,7 +68,7 @@ def query_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def change_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same without ``--url``: for what is done on the daemon's own machine."""
+    """The same without ``--url``: for actions on the daemon's own machine."""
     return _source_option(config_option(json_option(_pass_options(command))))
 
 
@@ -104,7 +104,7 @@ def check_table(access: Access, source: str | None, request: dict[str, Any]) -> 
 
 
 def as_of(answer: Mapping[str, Any]) -> str:
-    """Return which event an answer reflects, and where the source is."""
+    """Return the event that an answer reflects, and the position of the source."""
     newest = answer.get("current_event_id")
     return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
 
@@ -122,5 +122,5 @@ def summary_lines(answer: Answer, count: str) -> list[str]:
 
 
 def more_lines(count: int, what: str, *, indent: str = "  … ") -> list[str]:
-    """Return the line that counts what is left out, if anything is."""
+    """Return the line that counts the omitted entries, if there are any."""
     return [f"{indent}{count} more {what}"] if count > 0 else []

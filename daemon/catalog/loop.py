@@ -46,14 +46,14 @@ MEASURE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CatalogPart:
-    """The loop of a source's catalog, and what it reports."""
+    """The loop of a source's catalog, and its reports."""
 
     source: str
     job: Job
     part: ProjectionPart
     view: Callable[[str], Any]
-    """Returns what a branch's answers are made from, by the branch's name; None before the state is read. For
-    any thread."""
+    """Returns the basis of a branch's answers, by the branch's name; None before the state is read. For any
+    thread."""
 
 
 def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
@@ -192,7 +192,7 @@ class _Catalog:
         return Interrupted("the catalog lost events; its tables are loaded again")
 
     def view(self, branch: str) -> Any:
-        """Return what a branch's answers are made from, None before there is a state; for any thread.
+        """Return the basis of a branch's answers, None before there is a state; for any thread.
 
         While the topic cannot be read, that is the last state, and the answers say so.
         """

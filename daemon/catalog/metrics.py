@@ -51,7 +51,7 @@ class CatalogMetrics(MetricTable):
 
 
 class CatalogObserver:
-    """Counts what the catalog of one source reports (``handlers.catalog.observer.Observer``)."""
+    """Counts the reports of one source's catalog (``handlers.catalog.observer.Observer``)."""
 
     def __init__(self, metrics: CatalogMetrics, projection: str) -> None:
         self._metrics = metrics

@@ -109,8 +109,8 @@ class OpenCatalog:
 
 
 def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = lambda: None) -> OpenCatalog:
-    """Open a source's catalog; raise StateLocked, StateCorrupt,
-    ConfigError, and what a branch raises: nothing stays open then.
+    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError, and the errors of a branch:
+    nothing stays open then.
 
     ``beat`` is called for each step of long work: an applied event, a loaded piece, an answered call.
     """

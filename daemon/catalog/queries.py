@@ -82,7 +82,7 @@ class Parameter:
     is_long: bool = False
     """Whether the text may be longer than a name."""
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-    """What the API's description says of its type."""
+    """The API's description of its type."""
 
     @staticmethod
     def of(declared_field: Field[Any]) -> Parameter:
@@ -201,7 +201,7 @@ Q = TypeVar("Q", bound=Query)
 def query_routes(
     queries: Iterable[type[Q]], answers: Answers[Q], *, reads_store: bool, tag: str = "Catalog"
 ) -> list[Route]:
-    """Return a route for each query; ``reads_store`` where answering may wait for another system."""
+    """Return a route for each query; ``reads_store`` if answering may wait for another system."""
     return [_route(query, answers, tag, reads_store=reads_store) for query in queries]
 
 

@@ -1,6 +1,6 @@
 """Actions on the catalog of a source over HTTP: one table is loaded again from the metastore.
 
-They do what ``tideline timeline rebuild`` and ``tideline partitions load`` do, through the catalog's inbox.
+They act like ``tideline timeline rebuild`` and ``tideline partitions load``, through the catalog's inbox.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules that hold between two settings: those of the shared sections, and helpers for capabilities.
 
-They work on the plain values and not on the validated ones, and ignore what they cannot read: a wrong type
+They work on the plain values and not on the validated ones, and ignore unreadable ones: a wrong type
 somewhere is reported by its own field, and must not hide that a policy names a source that does not exist.
 """
 
@@ -63,7 +63,7 @@ def policy_entries(document: Document) -> Iterator[tuple[tuple[str, str], dict[s
 
 
 def problem(document: Document, key: Key, value: object, reason: str, hint: str = "") -> Problem:
-    """Return a problem of ``key`` at the line where it stands."""
+    """Return a problem of ``key`` at its line."""
     return Problem(document.place(key), ".".join(key), str(value), reason, hint)
 
 

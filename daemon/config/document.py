@@ -35,7 +35,7 @@ billions."""
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at a place: ``file:line``, an environment variable, or a live component.
+    """A problem at a place: ``file:line``, an environment variable, or a live component.
 
     ``key`` is the setting with dots.
     """
@@ -64,7 +64,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Document:
-    """Nested plain values, the place of each key, and what could not be read."""
+    """Nested plain values, the place of each key, and the unreadable parts."""
 
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)
@@ -237,8 +237,8 @@ def _override(name: str, text: str, document: Document) -> None:
 def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
     """Return the problem that a live check failed with ``error``.
 
-    It has the message, what the server or the network said, and the hint. ``value`` defaults to the address
-    in the error.
+    It has the message, the answer of the server or the network, and the hint. ``value`` defaults to the
+    address in the error.
     """
     subject = value or error.context.get("address") or error.context.get("uri")
     reason = error.message

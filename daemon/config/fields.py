@@ -133,7 +133,7 @@ def _secret_variable(name: str) -> SecretStr:
 def _refuse_secrets(advice: str) -> AfterValidator:
     """Return a check that refuses settings whose names say that they hold a secret.
 
-    ``advice`` says where they belong.
+    ``advice`` names their place.
     """
 
     def check(options: _Options) -> _Options:

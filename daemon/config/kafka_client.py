@@ -1,4 +1,4 @@
-"""What the installed Kafka client can do: the wheel that pip installs cannot log in with Kerberos.
+"""Abilities of the installed Kafka client: the wheel that pip installs cannot log in with Kerberos.
 
 Without this check, a configuration with Kerberos looks right, and every client of it fails when it is
 created.

@@ -40,7 +40,7 @@ _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was read: the configuration, or None if it has problems that are more than warnings."""
+    """Result of reading: the configuration, or None if it has problems that are more than warnings."""
 
     config: Config | None
     problems: tuple[Problem, ...]

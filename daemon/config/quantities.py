@@ -1,7 +1,7 @@
 """Sizes and durations as text: ``512MiB``, ``1h30m``, ``7d``, in place of plain numbers.
 
 The unit of a setting is the last part of its name (``record_bytes_max``, ``drain_s``, ``retention_days``), so
-nothing else must declare it. A plain number always has this unit. What is written can be read again.
+nothing else must declare it. A plain number always has this unit. Written values can be read again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pattern_of(unit: str) -> str:
 
 
 def example_of(unit: str) -> str:
-    """Return what may be written for a unit, with an example."""
+    """Return the accepted text for a unit, with an example."""
     return "size such as 512MiB" if unit.startswith("bytes") else "duration such as 1h30m"
 
 

@@ -1,4 +1,5 @@
-"""What all sections of the configuration share: strict models, the error of a validator, and declarations.
+"""The shared part of all sections of the configuration: strict models, the error of a validator, and
+declarations.
 
 A dataclass of the lower packages states its fields, defaults, bounds and descriptions once
 (``state.bounds``). ``setting`` takes a field from it into a section. ``ValueSection`` derives a whole
@@ -91,7 +92,7 @@ def refused(message: str) -> PydanticCustomError:
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
-    """Return a check that the whole text matches ``pattern``; ``rule`` says what it must be."""
+    """Return a check that the whole text matches ``pattern``; ``rule`` describes the pattern."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -136,9 +137,9 @@ class Form:
 
     annotation: Any
     parse: Callable[[Any], Any]
-    """Returns the value for what was written."""
+    """Returns the value of a text."""
     write: Callable[[Any], Any]
-    """Returns what is written for a value."""
+    """Returns the text of a value."""
 
 
 class ValueSection:

@@ -69,16 +69,16 @@ class FilterTexts:
         """Whether the metastore is one of Hive 4; None until it was asked."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request with the filter that Hive 4 reads as the client means it;
-        raises what ``metastore`` raises.
+        """Return the request with the filter that Hive 4 reads as the client means it; raises the errors of
+        ``metastore``.
         """
         if self._client is ClientVersion.UNKNOWN:
             self._client = _recognize(request)
         return self._rewrite(request, metastore, lambda text, _: _translate(text, self._client))
 
     def order(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request, which is forwarded, with a filter that loses no partition;
-        raises what ``metastore`` raises.
+        """Return the request for forwarding, with a filter that loses no partition; raises the errors of
+        ``metastore``.
         """
         return self._rewrite(request, metastore, _order)
 

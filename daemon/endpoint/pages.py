@@ -1,4 +1,4 @@
-"""The page of the endpoints: what is answered from the index, and why other calls are forwarded."""
+"""The page of the endpoints: calls answered from the index, and why other calls are forwarded."""
 
 from __future__ import annotations
 

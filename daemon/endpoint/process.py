@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProbesAddress:
-    """Where ``/livez`` and ``/metrics`` are served."""
+    """Address of ``/livez`` and ``/metrics``."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
 """The port for everything that answers a call instead of forwarding it unchanged.
 
 A session tries its responders in order and forwards a call that none of them answers. A responder belongs to
-one connection, so it may remember what it learned about the server at the other end.
+one connection, so it may remember facts about the server at the other end.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Session:
         return self._waiting_since
 
     def run(self) -> None:
-        """Answer calls; never raises for what a client or the metastore does."""
+        """Answer calls; never raises for the client's or the metastore's behaviour."""
         try:
             self._serve()
         except TidelineError as error:

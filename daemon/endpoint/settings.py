@@ -1,4 +1,4 @@
-"""Settings of the endpoint: where it listens, where it forwards to, and its limits."""
+"""Settings of the endpoint: its address, its metastores, and its limits."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Upstream:
         """Return the complete answer to a request that was sent;
         raise AmbiguousCall, BadInput, LimitExceeded.
 
-        ``is_body`` decides whether what arrives first is complete, for answers of a known form.
+        ``is_body`` decides whether the first bytes are complete, for answers of a known form.
         """
         first = self._receive(request)
         answer = read_message(first, is_body) if self._transport is Transport.BUFFERED else None

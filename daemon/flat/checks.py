@@ -1,8 +1,8 @@
-"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on this
+"""Checks of flat tables: rules between settings, and the findings of ``tideline config check --live`` on this
 machine, metastores and file systems.
 
 A driver needs half a minute to find out that its database or its landing directory does not exist; the live
-check needs one call for each. Whether Spark and what it needs are installed, it sees at once.
+check needs one call for each. It sees at once whether Spark and its requirements are installed.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ _LOGIN_MODULES: Final = {
 def flat_settings(config: Config, name: str) -> FlatSettings:
     """Return the checked settings of the flat table ``name`` (or ``db.table``).
 
-    Raises ConfigError for an unknown table, a table without a source, and where the packages of the extra
-    'flat' are missing.
+    Raises ConfigError for an unknown table, a table without a source, and if the packages of the extra 'flat'
+    are missing.
     """
     flat = flat_config(config, name)
     settings = flat.settings(

@@ -1,4 +1,4 @@
-"""Metrics of flat tables: what was read, what could not be used, the lag, and how long batches take.
+"""Metrics of flat tables: rows, unusable records, the lag, and how long batches take.
 
 Counts and positions are set as the driver reports them (``daemon.flat.status``); the state and the lag in
 seconds are computed at each scrape, from the status.
@@ -108,7 +108,7 @@ class FlatMeasures:
                 self._of(name).observe(durations[name])
 
     def set_progress(self, before: DriverProgress, now: DriverProgress) -> None:
-        """Count what has been reported since ``before``, and set what the driver reports now."""
+        """Count the progress since ``before``, and set the driver's present values."""
         metrics, flat = self._metrics, self._flat
         for name in _COUNTERS:
             self._of(name).inc(getattr(now.counts, name) - getattr(before.counts, name))

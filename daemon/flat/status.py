@@ -82,7 +82,7 @@ _IDLE: Final = TypeAdapter(_Idle)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Batches and rows since the daemon's start, by what was found in the rows."""
+    """Batches and rows since the daemon's start, by the findings in the rows."""
 
     batches: int = 0
     rows: int = 0
@@ -107,7 +107,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DriverProgress:
-    """What a driver has reported so far."""
+    """A driver's reports so far."""
 
     application: str = ""
     """Spark's name for the run."""

@@ -5,8 +5,8 @@ recreated or mirrored. The topic is ordered by (event id, part), so bisection fi
 single reads for 100,000 records.
 
 A real topic also contains offsets without a record (transaction markers, expired records), records that are
-not events (skipped), and short disorder where two relays overlapped. Bisection still ends at a record above
-the position that follows one that is not. If that record is not the next event, a bounded number of records
+not events (skipped), and short disorder if two relays overlapped. Bisection still ends at a record above the
+position that follows one that is not. If that record is not the next event, a bounded number of records
 before it is read one by one.
 """
 

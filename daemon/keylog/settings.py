@@ -1,4 +1,6 @@
-"""Settings of the key log and of mining: where keys are recorded, and which tables and queries are read."""
+"""Settings of the key log and of mining: the database of recorded keys, and the tables and queries to
+read.
+"""
 
 from __future__ import annotations
 

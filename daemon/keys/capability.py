@@ -55,7 +55,7 @@ class Keys(Capability):
         return (MINING_STATUS,)
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return the miner's loop where the daemon mines."""
+        """Return the miner's loop if the daemon mines."""
         from daemon.keylog.settings import MINING
         from daemon.keys.loop import LOOP, build_mining
         from daemon.keys.metrics import MiningMetrics

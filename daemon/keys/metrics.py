@@ -1,5 +1,5 @@
-"""Metrics of mining: what was read, what could not be resolved or read,
-and when each source was last read completely.
+"""Metrics of mining: records read, unresolved or unreadable ones, and the last complete reading of each
+source.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def log_text(answer: Answer) -> str:
 
 
 def passes_text(passes: Sequence[Answer]) -> str:
-    """Return the result of a pass, a line per source, and counts of what could not be resolved or read."""
+    """Return the result of a pass, a line per source, and counts of unresolved and unreadable queries."""
     rows = [
         (
             each["source"],

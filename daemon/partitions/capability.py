@@ -63,7 +63,7 @@ class Partitions(Capability):
         return partition_pages(answers)
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
-        """Return what can be waited for in ``sources``."""
+        """Return the kind of wait for ``sources``."""
         from daemon.partitions.waits import partition_kind
 
         return partition_kind(sources)

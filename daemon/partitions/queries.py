@@ -68,7 +68,7 @@ class IndexList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutTable(Currency):
-    """What an answer says of its table."""
+    """An answer's facts about its table."""
 
     table: str
     state: str
@@ -143,7 +143,7 @@ class ListTables(TableList):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterQuery(Query):
-    """What all queries with a filter have."""
+    """Common part of all queries with a filter."""
 
     name: str
     filter: str = parameter("", is_long=True)

@@ -3,7 +3,7 @@
 The relay does not skip them on its own. On an operator's request it continues in the same topic, in four
 steps:
 
-1. Find where the topic ends; if it is empty, use the stored position.
+1. Find the end of the topic; if it is empty, use the stored position.
 2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the
    log is empty.
 3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
@@ -55,7 +55,7 @@ class RelayGap:
         is_partial = not self.end.complete and self.end.event_id == self.lost[-1]
         part = self.end.part + 1 if is_partial else 0
         time_s = int(time.time())
-        # The earlier parts are in the topic, and a publisher omits what is in the topic.
+        # The earlier parts are in the topic, and a publisher omits records that the topic has.
         records = [encode_lost(source, self.lost, time_s, part)] * (part + 1)
         return OutgoingEvent(self.lost[-1], time_s, records)
 

@@ -84,7 +84,7 @@ class RelayLoop:
         """Relay until ``heartbeat`` requests a stop.
 
         Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore),
-        LimitExceeded, and Transient: then ``run`` may be called again and continues where the topic ends.
+        LimitExceeded, and Transient: then ``run`` may be called again and continues at the end of the topic.
         """
         self._pulse.connect(heartbeat)
         with closing(self._outbox):
@@ -126,7 +126,7 @@ class RelayLoop:
     def cross_gap(self) -> CrossedRelayGap:
         """Continue after events that are lost (``daemon.relay.gap``); must not be called while relaying.
 
-        Raises InvalidRequest if there is no gap, and what ``run`` raises.
+        Raises InvalidRequest if there is no gap, and the errors of ``run``.
         """
         self._topic.ensure()
         source = self._settings.source

@@ -2,8 +2,8 @@
 
 An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After
 a failure that leaves open which records arrived, it is discarded with all its pending records. A new producer
-continues where the topic then ends, and readers drop duplicates. Acknowledgements therefore arrive in order,
-and the last one covers all records before it.
+continues at the present end of the topic, and readers drop duplicates. Acknowledgements therefore arrive in
+order, and the last one covers all records before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTLE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings(OutboxSettings):
-    """One source's relay: the section of the configuration, and what only tests vary."""
+    """One source's relay: the section of the configuration, and the values that only tests vary."""
 
     signatures: Signatures | None = None
     """If given, all records are signed."""

@@ -100,7 +100,7 @@ class StoredPosition:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to continue: after ``position``, whose event has the time ``time_s`` if it is known."""
+    """Start after ``position``, whose event has the time ``time_s`` if it is known."""
 
     position: Position
     time_s: int | None = None
@@ -110,7 +110,7 @@ class Start:
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
-    """Return where the relay continues (the steps of the module docstring).
+    """Return the relay's start (the steps of the module docstring).
 
     Raises Inconsistent and GapDetected (steps 3 and 4), ConfigError, StateCorrupt, Transient.
     """

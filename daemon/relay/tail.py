@@ -97,7 +97,7 @@ class Tail:
         self._newest, self._newest_read_s = status.current_event_id, status.read_s
         self._look_back = outbox.look_back(self._read_to)
         self._looks_back: deque[tuple[int, int]] = deque()
-        """For each batch its last event, and where open transactions must be observed from if the relay
+        """For each batch its last event, and the event from which to observe open transactions if the relay
         restarts within it."""
         self._times: deque[tuple[int, int]] = deque()
         self._pace = Pace(settings.section.poll_min_s, settings.section.poll_max_s)
@@ -112,7 +112,7 @@ class Tail:
         try:
             self._relay_until_stopped(heartbeat)
         except TidelineError:
-            # Keep what was read before the failure: with a metastore that fails often, the relay would not
+            # Keep the events read before the failure: with a metastore that fails often, the relay would not
             # advance otherwise.
             with suppress(TidelineError):
                 self._publisher.settle()

@@ -9,7 +9,7 @@ a backup; then they continue the topic event by event, and the relay must stop. 
 (``daemon.consumer.log_check``). They are skipped only if none of them continues the topic, and only above the
 position that the relay itself has stored.
 
-Where records are signed, ``records`` has only those of the relay.
+If records are signed, ``records`` has only those of the relay.
 """
 
 from __future__ import annotations

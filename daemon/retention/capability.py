@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Retention(Capability):
-    """Measures what each source still keeps against what its relay and projections still have to read."""
+    """Measures what each source still keeps against the events that its relay and projections still have to
+    read.
+    """
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``retention``."""

@@ -97,7 +97,7 @@ def _relayed(status: DaemonStatus, source: str) -> int | None:
 
 
 def read_limits(topic: Topic) -> TopicLimits:
-    """Return what a topic keeps; raise KafkaUnavailable. A topic that does not exist limits nothing yet."""
+    """Return the topic's limits; raise KafkaUnavailable. A topic that does not exist limits nothing yet."""
     try:
         return topic.limits()
     except NotFound:

@@ -1,6 +1,7 @@
-"""Measures one source: what its log, its topic and its change manager keep, and where its readers are.
+"""Measures one source: the content of its log, its topic and its change manager, and the positions of its
+readers.
 
-A measurement is a plain value. What it means at a later time is computed from it (``margins``), so that the
+A measurement is a plain value. Its meaning at a later time is computed from it (``margins``), so that the
 time that is left keeps shrinking in the status while the source cannot be reached.
 """
 
@@ -78,7 +79,7 @@ class ReaderMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a source keeps, and what its readers still need, at one time."""
+    """The content of a source, and its readers' remaining needs, at one time."""
 
     source: str
     time_s: float
@@ -103,7 +104,7 @@ def measure(
     relayed_event_id: int | None,
     now_s: float,
 ) -> Measurement:
-    """Return what the source keeps now; raise Transient.
+    """Return the present content of the source; raise Transient.
 
     ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if
     it is behind.

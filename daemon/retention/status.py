@@ -1,5 +1,5 @@
-"""The section ``retention`` of the daemon's status:
-what sources keep, and how much time readers have left.
+"""The section ``retention`` of the daemon's status: the content of sources, and how much time readers have
+left.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _margin(left_s: float | None, retention_s: float | None) -> Margin | None:
 
 
 def _limits(value: tuple[SourceRetention, ...]) -> Iterator[tuple[ReaderRetention, str, Margin]]:
-    """Yield each reader with what it will lose, and how much time is left."""
+    """Yield each reader with its next loss, and how much time is left."""
     for source in value:
         for reader in source.readers:
             for what, margin in (
@@ -215,7 +215,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
         ]
 
     def time_left(self, value: tuple[SourceRetention, ...], loop: str) -> Iterator[TimeLeft]:
-        """Yield what is known of events and of the change manager's files."""
+        """Yield the margins of events and of the change manager's files."""
         for reader in (each for source in value for each in source.readers if each.reader == loop):
             for what, left_s, retention_s in (
                 ("events", reader.left_s, reader.retention_s),
@@ -225,7 +225,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
                     yield TimeLeft(what, left_s, retention_s)
 
     def families(self, value: tuple[SourceRetention, ...]) -> Iterable[Metric]:
-        """Yield what sources keep, and the time that is left to readers."""
+        """Yield the content of sources, and the time that is left to readers."""
         yield from families(
             GaugeMetricFamily, _SOURCE_GAUGES, {"source": [row.source for row in value]}, value
         )

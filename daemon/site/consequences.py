@@ -1,4 +1,4 @@
-"""What an action of the API will do, in words: a page asks with it before the action is sent."""
+"""The effect of an action of the API, in words: a page asks with it before the action is sent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TEXTS: Final = {
 
 
 def describe_consequence(action: ActionCall) -> str:
-    """Return what will happen."""
+    """Return the effect."""
     *_, name, verb = map(unquote, action.path.split("/"))
     tables = action.body.get("tables") or [action.body.get("table", "the table")]
     text = _TEXTS.get(verb, "The action '{verb}' is done for {name}.")

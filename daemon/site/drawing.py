@@ -1,4 +1,4 @@
-"""The drawing of the flow as values: for each source its topic, its readers, and where they write.
+"""The drawing of the flow as values: for each source its topic, its readers, and their targets.
 
 Readers of one source are grouped by their target, so that the drawing is a tree and no lines cross. Many
 policies are one box, which says how many are in which state.
@@ -51,7 +51,7 @@ class Drawing:
 
     streams: tuple[Stream, ...]
     others: tuple[FlowNode, ...]
-    """What reads no source, such as flat tables of topics."""
+    """Loops without a source, such as flat tables of topics."""
 
 
 def draw(status: DaemonStatus, nodes: Iterable[FlowNode]) -> Drawing:

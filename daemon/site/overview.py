@@ -1,4 +1,4 @@
-"""The first page: what needs an operator, the main figures, and the flow as it is configured."""
+"""The first page: states that need an operator, the main figures, and the configured flow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Card:
     action: OperatorAction
     runbook: str
     consequence: str
-    """What its button does; empty if it has none."""
+    """The effect of its button; empty if it has none."""
 
 
 def overview_values(

@@ -1,4 +1,4 @@
-"""The last events of a source, as rows of a page: what the shared reader keeps in memory.
+"""The last events of a source, as rows of a page: the shared reader's memory.
 
 Nothing is read from Kafka for them. They are bounded by the window of the shared reader, and there are none
 while no projection is near the end of the topic.
@@ -119,7 +119,7 @@ def _txns_of(event: Event) -> Sequence[int]:
 
 
 def _details(event: Event) -> str:  # noqa: PLR0911 - one line for each type
-    """Return what the event changed, in a few words."""
+    """Return the changes of the event, in a few words."""
     match event:
         case TableAltered() if event.truncate:
             return "truncated"

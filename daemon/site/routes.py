@@ -1,4 +1,4 @@
-"""All pages of the site: its own, those of the capabilities, and what they load."""
+"""All pages of the site: its own, those of the capabilities, and the files that they load."""
 
 from __future__ import annotations
 

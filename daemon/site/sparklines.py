@@ -23,7 +23,7 @@ OBSERVED_S_MIN: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """One line. It has no stroke where the daemon did not run."""
+    """One line. It has no stroke while the daemon did not run."""
 
     name: str
     latest: str

@@ -1,8 +1,8 @@
 """``tideline files check``: whether a directory can be read and written as replicas do.
 
 A smoke test for clusters that no test of Tideline has seen. The directory can be on any file system that
-``read_roots`` or a target's warehouse can be on. What the check writes is in a directory with a hidden name,
-and is removed again.
+``read_roots`` or a target's warehouse can be on. The check writes into a directory with a hidden name, and
+removes it again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CheckedStep:
 
 @dataclass(slots=True)
 class FileCheck:
-    """One check of one directory; ``steps`` lists what has succeeded so far."""
+    """One check of one directory; ``steps`` lists the successful steps so far."""
 
     files: FileSystem
     directory: Location
@@ -91,7 +91,7 @@ class FileCheck:
     def write(self) -> None:
         """Write, read, replace, list and remove files in a new directory below it; raise the first error.
 
-        Raises FilesUnavailable if the file system does not keep what was written.
+        Raises FilesUnavailable if the file system does not keep the written bytes.
         """
         place = self.directory.child(f"_tideline_check_{secrets.token_hex(8)}")
         try:

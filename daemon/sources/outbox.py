@@ -83,7 +83,7 @@ class Outbox:
 
     @property
     def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
-        """What lists files for the source's commits; None if nothing does."""
+        """The lister of files for the source's commits; None without one."""
         return self._encoder.unlogged
 
     def current_event_id(self) -> int:
@@ -225,8 +225,8 @@ def build_outbox(
 ) -> Outbox:
     """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes.
 
-    ``unlogged`` lists what the source does not report: for a relay, partitions without a write event; for
-    both, all write events if it reports none.
+    ``unlogged`` lists writes that the source does not report: for a relay, partitions without a write event;
+    for both, all write events if it reports none.
     """
     hard_bytes_max = topic.settings.message_bytes_max - _OVERHEAD_BYTES
     return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat, unlogged=unlogged)
@@ -236,7 +236,7 @@ _SMALLEST_BATCH: Final = 10
 
 
 class EventBatches:
-    """Requests events of the notification log, in batches whose size follows what the metastore can answer.
+    """Requests events of the notification log, in batches sized by the metastore's ability to answer.
 
     An answer is in memory completely, on both sides. If it is too large, or does not arrive, the next request
     is for half as many events; batches grow again while they stay small. Connects on first use; used by one

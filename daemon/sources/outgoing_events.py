@@ -62,16 +62,16 @@ class OutboxSettings:
     source: str
     """Name of the source, and key of every record."""
     section: RelayConfig = field(default_factory=RelayConfig)
-    """What the configuration says; consumers use it too, so that their records have the same bytes."""
+    """The section of the configuration; consumers use it too, so that their records have the same bytes."""
     batch_bytes: int = 16 * 1024 * 1024
     """A batch with more bytes makes the next batches smaller."""
     spool_dir: Path | None = None
-    """Where the write events of a large transaction wait; the system's temporary directory by default."""
+    """Directory for the write events of a large transaction; the system's temporary directory by default."""
     write_connections: int = 2
     """Additional connections to the metastore, which fetch the write events of commits in parallel."""
     fills_gaps: bool = False
-    """Whether a consumer reads what the topic has lost. Partitions without a write event of a source that
-    reports the others are left to replicas."""
+    """Whether a consumer reads events that the topic has lost. Partitions without a write event of a source
+    that reports the others are left to replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class EventEncoder:
 
     @property
     def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
-        """What lists files for the source's commits; None if nothing does."""
+        """The lister of files for the source's commits; None without one."""
         return self._listed or self._unlogged
 
     def learn(self) -> None:

@@ -2,8 +2,8 @@
 
 The parts of a commit that come from listings depend on the directories at that time. A compaction or a
 partition that was dropped since changes them, so that the parts that are missing cannot be written or read
-again. What comes instead makes replicas fetch the write events from the source or, if it does not report
-them, load the tables.
+again. The replacement makes replicas fetch the write events from the source or, if it does not report them,
+load the tables.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent 
 
     None if the two are not of the same commit. Readers have applied the first parts and expect as many as
     these announced. The missing ones become write events without files, and the last part the commit without
-    ``"enriched"``: a replica then fetches the write events from the source, and copies what it does not have.
-    If the source does not report them, it loads the tables.
+    ``"enriched"``: a replica then fetches the write events from the source, and copies the files that it
+    lacks. If the source does not report them, it loads the tables.
     """
     written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):

@@ -1,4 +1,4 @@
-"""Records in ``TouchedPartitions`` what the events of a notification log say about open transactions.
+"""Records in ``TouchedPartitions`` the facts about open transactions in the events of a notification log.
 
 An event costs little unless it is about partitions of a table that an open transaction writes into: only then
 are its objects decoded.

@@ -126,7 +126,7 @@ class UnloggedPartitions:
         self.event_id = event_id
 
     def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:
-        """Return what finds all write events, in place of some, because the source does not report them."""
+        """Return a lister of all write events, in place of some, because the source does not report them."""
         listed = ListedWrites(
             self._databases,
             self._file_systems,
@@ -139,12 +139,12 @@ class UnloggedPartitions:
         return listed
 
     def observe(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions; for a commit, call ``complete`` as well."""
+        """Record the event's facts about open transactions; for a commit, call ``complete`` as well."""
         observe(event, self._touched, self._databases)
         self.event_id = event.eventId
 
     def pass_over(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions; forget the one that it commits, unlisted."""
+        """Record the event's facts about open transactions; forget the one that it commits, unlisted."""
         self.observe(event)
         if (commit := parse_commit(event)) is not None:
             self._touched.end(commit.txn_id)
@@ -258,7 +258,7 @@ def _to_write_event(
 
 
 def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
-    """Return what lists the source's unlogged partitions, for a relay or for a consumer that fills gaps.
+    """Return the lister of the source's unlogged partitions, for a relay or for a consumer that fills gaps.
 
     None if no policy uses the source, or if reading files is impossible or switched off.
     """

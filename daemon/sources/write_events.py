@@ -73,7 +73,7 @@ def parse_commit(event: NotificationEvent) -> Commit | None:
 
 @dataclass(slots=True)
 class CommitWrites:
-    """The write events of one commit: where they are collected, or why they could not be read."""
+    """The write events of one commit, or the reason why they could not be read."""
 
     commit: Commit
     parts: CommitParts

@@ -4,11 +4,11 @@ A backup is a directory with a copy of every state file and a manifest with thei
 is a consistent state of its part; positions and their effects are in the same file, so the parts need not be
 of the same moment.
 
-A restored file is older than what it describes. What happens then is the same as after the loss of the state,
-with less to repeat: relays continue from the end of their topics, catalogs read events again. A replica's
-state has the epoch of its claim: when the daemon starts, it claims the target with a higher one
+A restored file is older than the systems that it describes. The effect is the same as after the loss of the
+state, with less to repeat: relays continue from the end of their topics, catalogs read events again. A
+replica's state has the epoch of its claim: when the daemon starts, it claims the target with a higher one
 (``position.target_claim``), so that another instance, which still runs on the replaced state, is fenced. If
-the target has moved on since the backup, what it says about its tables replaces what the backup says.
+the target has moved on since the backup, its own facts about its tables replace those of the backup.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 
 
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
-    """Replace the state files by those of a backup; return what was restored and where the others are.
+    """Replace the state files by those of a backup; return the restored files and the place of the others.
 
     Nothing is changed unless the backup is complete and sound. Files that are replaced are moved into a
     directory beside the others, and no file of the former state stays. The caller holds the lock of the state

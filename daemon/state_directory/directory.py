@@ -192,7 +192,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> dict[str, object]:
-    """Return what the holder wrote; empty between its locking and its writing."""
+    """Return the holder's text; empty between its locking and its writing."""
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:

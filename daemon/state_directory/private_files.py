@@ -33,7 +33,9 @@ def narrow_files(directory: Path) -> list[str]:
 
 
 def report_wide_files(directory: Path) -> None:
-    """Narrow what is in the state directory, and log a warning about what other users can still reach."""
+    """Narrow the modes in the state directory, and log a warning about files that other users can still
+    reach.
+    """
     try:
         wide = narrow_files(directory)
     except OSError as error:

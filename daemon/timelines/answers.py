@@ -1,5 +1,5 @@
-"""Answers about timelines as plain values:
-what HTTP serves and what the command line prints, from memory or from a state file.
+"""Answers about timelines as plain values, for HTTP and for the command line, from memory or from a state
+file.
 """
 
 from __future__ import annotations

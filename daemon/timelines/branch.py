@@ -76,7 +76,7 @@ class TimelineBranch:
         self._observer.set_sizes(sum(1 for _ in iterate_timelines(timelines)), count_runs(timelines))
 
     def close(self) -> None:
-        """Release nothing: the projection closes what the branch uses."""
+        """Release nothing: the projection closes its parts."""
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve one request; raise BadInput for an unknown one, and the errors of serving it."""

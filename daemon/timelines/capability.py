@@ -77,7 +77,7 @@ class Timelines(Capability):
         return timeline_pages(answers)
 
     def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
-        """Return what can be waited for in ``sources``."""
+        """Return the kind of wait for ``sources``."""
         from daemon.timelines.waits import range_kind
 
         return range_kind(sources)

@@ -1,7 +1,7 @@
 """Timelines and covers as pictures: paths of SVG on an axis of time, made on the server.
 
-Every picture is ``WIDTH`` units wide. What is narrower than a unit is drawn one unit wide, so that a single
-missing hour of ten years is seen.
+Every picture is ``WIDTH`` units wide. Parts narrower than a unit get the width of one: a single missing hour
+of ten years is visible.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Lane:
 
     name: str
     whole: str
-    """Path of what exists."""
+    """Path of the existing partitions."""
     holes: str
-    """Path of what is missing."""
+    """Path of the missing partitions."""
     is_cut: bool = False
     """Whether only the first ``DRAWN_MAX`` holes are drawn."""
 
@@ -70,7 +70,7 @@ def draw_timelines(timelines: Sequence[Timeline]) -> Picture | None:
 
 
 def draw_cover(cover: Cover) -> Picture:
-    """Return the runs of a cover, a lane for each period and table, and what is missing."""
+    """Return the runs of a cover, a lane for each period and table, and the missing partitions."""
     axis = cover.span.start_s, cover.span.end_s
     lanes: dict[str, list[Span]] = {}
     for run in islice(cover.runs(), DRAWN_MAX):

@@ -59,7 +59,7 @@ class TimelineList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutTables(Currency):
-    """What an answer says of the tables that it is made from."""
+    """An answer's facts about its tables."""
 
     states: dict[str, str]
     problems: dict[str, str]

@@ -33,7 +33,7 @@ LANES: Final = 3
 """So many lanes (``lanes``) work for one policy at a time. More gain little: the target's metastore
 serializes the end of every change, because it numbers the events of its own log."""
 THREADS_MAX: Final = 6
-"""Threads for the work ahead of all policies of a target: lanes, and transactions that are opened ahead."""
+"""Threads for the work ahead of all policies of a target: lanes, and early openings of transactions."""
 
 
 def start_threads() -> SharedThreads:
@@ -64,10 +64,10 @@ class Context:
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
     lanes: int = LANES
-    """So many changes are applied ahead of their turn at a time; 0 for none."""
+    """Number of changes ahead of their turn at a time; 0 for none."""
     overlaps: bool = True
-    """Whether events of a batch are joined, or done ahead of their turn. Without, each is applied at its turn
-    and alone; the result is the same."""
+    """Whether to join events of a batch, or apply them ahead of their turn. Without, each waits for its turn
+    alone; the result is the same."""
     threads: SharedThreads = field(default_factory=start_threads)
     """For work ahead; the policies of a target share them."""
     idle: IdleWork = field(default_factory=IdleWork)
@@ -88,7 +88,7 @@ class Context:
     ) -> Context:
         """Return the context for ``policy``, with empty caches and state.
 
-        Every write to the target needs the claim of its database: ``copies`` must be guarded by
+        Every write to the target needs the claim of its database: guard ``copies`` by
         ``target_position.require_held``.
         """
         target = target_position.open_client()
@@ -111,8 +111,8 @@ class Context:
         return Copier(self.files, self.copies.allowed, guard=self.target_position.require_held)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated, and is neither quarantined,
-        nor waiting for its load, nor of a kind without replication.
+        """Whether the policy replicates the table now: not quarantined, not waiting for its load, and not of
+        a kind without replication.
         """
         return (
             self.policy.covers(db, table)

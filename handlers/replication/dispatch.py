@@ -1,8 +1,8 @@
 """Dispatch of events: whether one concerns the policy and a followed table; and failures of tables.
 
 The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds
-have no effect on a replica by intent: catalogs, compactions (the target compacts on its own, and a rebalanced
-table is loaded) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as
+have no effect on a replica by intent: catalogs, compactions (the target compacts on its own; a rebalanced
+table needs a load) and unknown kinds. The same holds for the events of tables without replication, such as
 materialized views.
 """
 
@@ -78,8 +78,8 @@ IGNORED_IF_UNDECODABLE: Final = frozenset(
         "CONFIG_CHANGE_EVENT",
     }
 )
-"""Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is
-opened at its first write id.)"""
+"""Kinds without effect on a replica, whose content does not matter. (The first write id opens the target's
+transaction.)"""
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
@@ -99,7 +99,7 @@ class Dispatcher:
         """Whether applying ``event`` may change the target, or the state beyond the position;
         decided without decoding its objects.
 
-        It may if it concerns the policy's database, or a transaction that is known to write into it. The
+        It may if it concerns the policy's database, or a transaction with known writes into it. The
         allocation that makes a transaction known is an event of the database itself.
         """
         if isinstance(event, TxnsOpened):
@@ -113,8 +113,8 @@ class Dispatcher:
     def apply(self, event: Event) -> str | None:
         """Apply ``event``; return None if it took effect, otherwise the reason why it did not.
 
-        A permanent failure of one table is handled as the policy requires; by default the table is
-        quarantined. Raises transient errors and errors that concern the policy as a whole.
+        The policy decides on a permanent failure of one table; by default it quarantines the table. Raises
+        transient errors and errors that concern the policy as a whole.
         """
         if is_foreign(event) or record_kind(event, self._context):
             return OUT_OF_SCOPE
@@ -257,9 +257,9 @@ class Dispatcher:
     def _is_of_earlier_table(self, event: Event) -> bool:
         """Whether the files have a write id that replay did not allocate on the target.
 
-        The table was waiting for its load then, or was quarantined. It may have been renamed or dropped
-        since, and the name in the write event may belong to another table now. If the state file was lost,
-        the write ids of older transactions are not known, and the event is applied.
+        The table was waiting for its load then, or was quarantined. The table may have another name since, or
+        be gone, and the name in the write event may belong to another table now. If the state file was lost,
+        the write ids of older transactions are unknown, and the event is applied.
         """
         if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False
@@ -283,9 +283,7 @@ class Dispatcher:
         return True
 
     def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
-        """Replay a rename within the policy,
-        out of it (the table is dropped) or into it (the table is loaded).
-        """
+        """Replay a rename within the policy, out of it (drop the table) or into it (load the table)."""
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
         if not covers(*move.before) and not covers(*move.after):
             return OUT_OF_SCOPE
@@ -307,7 +305,7 @@ class Dispatcher:
         return None
 
     def _apply_compaction(self, event: CompactionCommitted) -> str:
-        """Load a table that was rebalanced at the source; other compactions have no effect."""
+        """Load a table that the source rebalanced; other compactions have no effect."""
         if not self._context.policy.covers(event.db, event.table):
             return OUT_OF_SCOPE
         return loaded_tables.skip_compaction(event, self._context) or self._load([event.table or ""])

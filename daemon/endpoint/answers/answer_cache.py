@@ -1,9 +1,9 @@
 """Whole answers kept in memory, for clients that repeat their calls.
 
-An answer is determined by the request, by the rules of the server, and by what the index holds of the table:
-the version of its rows, its number, and its record. All of these are read from the snapshot that the answer
-would be made from. So an answer is found here only if making it from this snapshot would give the same bytes,
-and whether the snapshot is fresh enough is decided as for any other answer.
+The request, the rules of the server, and the index's content of the table (the version of its rows, its
+number, and its record) determine an answer. All of these are read from the snapshot that the answer would be
+made from. So an answer is found here only if making it from this snapshot would give the same bytes, and
+whether the snapshot is fresh enough is decided as for any other answer.
 
 An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in
 ``payload_reader.JoinedRows``.
@@ -31,12 +31,12 @@ _OVERHEAD_BYTES: Final = 500
 """Memory of an entry beside its bytes."""
 
 Call = tuple[str, bytes, bool, bool]
-"""The name and the arguments of a call, and what determines the rules of its server."""
+"""The name and the arguments of a call, and the facts that determine the rules of its server."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableContent:
-    """What the index holds of a table, as far as answers depend on it."""
+    """The index's content of a table, as far as answers depend on it."""
 
     table: str
     number: int

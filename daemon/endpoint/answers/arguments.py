@@ -30,7 +30,7 @@ CATALOG: Final = "hive"
 
 
 class Role(Enum):
-    """What a field of the arguments means."""
+    """Meaning of a field of the arguments."""
 
     CATALOG = auto()
     DB = auto()
@@ -45,7 +45,7 @@ class Role(Enum):
     LIMIT = auto()
     USER = auto()
     CAPABILITIES = auto()
-    """What the client can process."""
+    """Capabilities of the client."""
     IGNORED = auto()
     """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a
     table's id."""
@@ -67,7 +67,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The arguments of one call; None for what the call does not have or the client did not send."""
+    """The arguments of one call; None for those that the call does not have or the client did not send."""
 
     db: str
     table: str

@@ -1,9 +1,9 @@
-"""Where metastores differ in the answer to a filter, or differ from the index: such calls are forwarded.
+"""Filters for which metastores' answers differ, among themselves or from the index: such calls are forwarded.
 
-A filter is examined twice. Its text decides most cases (``find_doubt``). What remains depends on the
-partitions: a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it
-reports an error for a value that is not of its column's type. ``TypedColumns`` therefore looks for such
-values. The differences are listed in docs/PARTITIONS.md.
+A filter is examined twice. Its text decides most cases (``find_doubt``). The rest depends on the partitions:
+a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error
+for a value that is not of its column's type. ``TypedColumns`` therefore looks for such values. The
+differences are listed in docs/PARTITIONS.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 WILDCARDS: Final = re.compile(r"[%_\\]")
-"""Characters that a metastore reads as wildcards where it compares names of partitions."""
+"""Characters that a metastore reads as wildcards when it compares names of partitions."""
 _ORDERED_BY_DATABASE: Final = re.compile(r"[\x00-\x1f\ue000-\U0010ffff]| \Z")
 """Texts whose order depends on the database: Derby and MySQL pad texts with blanks, and Derby compares UTF-16
 units."""

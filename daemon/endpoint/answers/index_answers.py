@@ -44,7 +44,7 @@ KEPT_BYTES_MAX: Final = 4096
 
 
 class AnswerObserver(Protocol):
-    """Receives what happened to each partition call; implementations are thread-safe and never raise."""
+    """Receives the outcome of each partition call; implementations are thread-safe and never raise."""
 
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
@@ -90,7 +90,7 @@ class IndexAnswers:
         be."""
 
     def respond(self, request: Message, metastore: Metastore) -> Message | None:
-        """Return the answer to a partition call, or None; raises only what ``metastore`` raises."""
+        """Return the answer to a partition call, or None; raises only the errors of ``metastore``."""
         call = CALLS.get(request.name)
         if call is None:
             if request.name == CHANGES_RULES:

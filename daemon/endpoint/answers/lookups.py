@@ -68,7 +68,7 @@ class CheckedSelection:
         joined = b"".join(names)
         if joined.isascii():
             return
-        # The order depends on the database: Derby compares UTF-16 units. Where some of several names are
+        # The order depends on the database: Derby compares UTF-16 units. If some of several names are
         # requested, names that are not here may come before one of them.
         is_cut = isinstance(self.selection, Selection) and self.selection.limit >= 0
         differs = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
@@ -99,7 +99,7 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> C
     if arguments.default_partition not in {None, default}:
         raise NotAnswered(Reason.ARGUMENTS)
     if arguments.limit >= 0:
-        # Hive 4 ignores the limit where it evaluates the expression for each name.
+        # Hive 4 ignores the limit if it evaluates the expression for each name.
         raise NotAnswered(Reason.NOT_CERTAIN)
     if arguments.tree is None or not rules.is_hive_4:
         raise NotAnswered(Reason.EXPRESSION)
@@ -114,7 +114,7 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> C
 
 
 def _require_certain(selection: Selection, dialect: Dialect) -> CheckedSelection:
-    """Return the partitions of a filter; raise NotAnswered where metastores may differ in the answer."""
+    """Return the partitions of a filter; raise NotAnswered if metastores may differ in the answer."""
     index, table, tree = selection.index, selection.prepared.table, selection.prepared.tree
     typed = TypedColumns.of(table, tree)
     if find_doubt(tree, table.key_schema, dialect) or typed.has_invalid(index):

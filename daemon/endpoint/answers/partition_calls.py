@@ -37,7 +37,7 @@ Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.CheckedSelect
 
 
 class Content(Enum):
-    """What an answer contains of each partition."""
+    """Content of an answer for each partition."""
 
     PARTITIONS = auto()
     PARTITION = auto()
@@ -83,8 +83,8 @@ def _field(kind: int, number: int) -> bytes:
 _TABLE: Final = (Role.DB, Role.TABLE)
 _AUTH: Final = (Role.USER, Role.IGNORED)
 _SKIPPED: Final = (Role.FALSE, Role.EMPTY, Role.EMPTY)
-"""skipColumnSchemaForPartition, includeParamKeyPattern, excludeParamKeyPattern: what Hive 4 can leave out of
-partitions."""
+"""skipColumnSchemaForPartition, includeParamKeyPattern, excludeParamKeyPattern: parts of partitions that Hive
+4 can leave out."""
 _IN_CATALOG: Final = {1: Role.CATALOG, 2: Role.DB, 3: Role.TABLE}
 _WRITE_IDS: Final = (Role.IGNORED, Role.IGNORED)
 """validWriteIdList and the table's id."""

@@ -1,4 +1,4 @@
-"""What a metastore's settings say about its answers; they are read once for each connection.
+"""Rules of a metastore's answers, from its settings; read once for each connection.
 
 A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its
 answers then depend on more than the partitions, and every call is forwarded. The settings of a server do not
@@ -55,7 +55,7 @@ UNANSWERABLE: Final = ServerRules(None)
 
 
 def read_rules(metastore: Metastore) -> ServerRules:
-    """Ask a server for its rules; raises what ``Metastore.exchange`` raises."""
+    """Ask a server for its rules; raises the errors of ``Metastore.exchange``."""
     version = ask_version(metastore)
     if version is None:
         return UNANSWERABLE

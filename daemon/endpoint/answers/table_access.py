@@ -1,10 +1,10 @@
 """The port between the partition calls and the index:
 one snapshot of a table, or the reason to forward the call.
 
-The implementation of ``TableAccess`` decides where the index is and when it is fresh enough. The partition
-calls decide what a call means and whether the index can answer it. An answer uses one ``TableView`` from its
-first to its last byte. Whether that view is fresh enough may turn out only after the answer was made, because
-the metastore is queried in the meantime.
+The implementation of ``TableAccess`` finds the index and decides when it is fresh enough. The partition calls
+interpret a call and decide whether the index can answer it. An answer uses one ``TableView`` from its first
+to its last byte. Whether that view is fresh enough may turn out only after the answer was made, because the
+metastore is queried in the meantime.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TableView:
     """``db.table`` in lower case, under which ``snapshot`` knows the table."""
     snapshot: PartitionSnapshot
     record: TableRecord
-    """What the catalog knows of the table."""
+    """The catalog's record of the table."""
     event_id: int
     """The event that the snapshot reflects."""
 
@@ -85,13 +85,13 @@ class TableRequest(Protocol):
     """One request, from its arrival on; for one thread."""
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``,
-        named as the client named it, and the view, which has ended.
+        """Return the result of ``make`` for a table of the catalog ``hive``, named as the client named it,
+        and the view, which has ended.
 
         The view has applied at least the source's newest event id as of the request's arrival, unless the
-        configuration permits less, and its table is followed. ``make`` may be called twice: what it made of a
-        view that was too old is dropped. Its errors are passed on, and so are those that it had with a view
-        that was too old, because they only mean that the call is forwarded.
+        configuration permits less, and its table is followed. May call ``make`` twice: the result for a view
+        that was too old is dropped. Its errors are passed on, and so are those that it had with a view that
+        was too old, because they only mean that the call is forwarded.
         """
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint reports to the daemon that runs it: events as JSON lines on a pipe.
+"""An endpoint's reports to the daemon that runs it: events as JSON lines on a pipe.
 
 ========= ==========================================================================
 event     content
@@ -9,7 +9,7 @@ behind    ``event_id``: a request waits for this event; the daemon's relay shoul
 stopped   ``reason``, and ``message`` after an error
 ========= ==========================================================================
 
-A thread of its own writes them, so a daemon that does not read never delays a client.
+A separate thread writes them, so a daemon that does not read never delays a client.
 """
 
 from __future__ import annotations

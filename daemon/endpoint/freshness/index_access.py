@@ -1,4 +1,4 @@
-"""Reads tables of the index that another process keeps, where the index is certain to be new enough.
+"""Reads tables of the index that another process keeps, if the index is certain to be new enough.
 
 A table is read in four steps:
 
@@ -58,8 +58,8 @@ class IndexRequest:
         return self._pending
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``,
-        or why the call must be forwarded.
+        """Return the result of ``make`` for a table of the catalog ``hive``, or the reason to forward the
+        call.
         """
         return self._access.read(self, f"{db}.{table}".lower(), make)
 
@@ -105,7 +105,7 @@ class IndexAccess:
     def read(
         self, request: IndexRequest, name: str, make: Callable[[TableView], T]
     ) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table, or why the call must be forwarded; used by
+        """Return the result of ``make`` for a table, or the reason to forward the call; used by
         ``IndexRequest``.
         """
         with ExitStack() as stack:  # ends the snapshot before anything is waited for: forwarding needs none
@@ -170,7 +170,7 @@ class IndexAccess:
 
 
 def _guard(step: Callable[[], T]) -> T | Forward:
-    """Return what a step returns; if it fails, the index cannot be used."""
+    """Return the result of a step; if it fails, the index cannot be used."""
     try:
         return step()
     except TidelineError as error:

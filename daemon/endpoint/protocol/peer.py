@@ -1,4 +1,4 @@
-"""One side of a session: a connected socket, with TLS or without, and what was received and not read yet.
+"""One side of a session: a connected socket, with TLS or without, and its received but unread bytes.
 
 Every wait has a limit, and a large answer is sent in pieces, each with its own limit: a client that
 reads slowly gets its answer, one that does not read at all is disconnected. TCP probes find clients that
@@ -31,8 +31,7 @@ READ_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """Bytes of an answer that must be accepted within one limit."""
 COPIED_BYTES: Final = 16 * 1024
-"""Shorter answers are joined with their header before they are sent; longer ones are sent from where they
-are."""
+"""Shorter answers are joined with their header before they are sent; longer ones are sent without a copy."""
 PROBE_IDLE_S: Final = 60
 PROBE_INTERVAL_S: Final = 15
 PROBES: Final = 4
@@ -46,8 +45,8 @@ class Disconnected(EOFError):
 
 
 class Peer:
-    """A connected socket with what was received and not read yet.
-    Used by one thread; ``shut_down`` may be called by another.
+    """A connected socket with its received but unread bytes. Used by one thread; ``shut_down`` may be called
+    by another.
     """
 
     def __init__(self, handle: socket.socket) -> None:
@@ -101,8 +100,8 @@ class Peer:
         return chunk
 
     def receive_now(self) -> bytes:
-        """Return what has arrived; nothing if it was only a message of TLS itself.
-        Raises Disconnected at the end.
+        """Return the bytes that have arrived; none for a message of TLS itself. Raises Disconnected at the
+        end.
         """
         try:
             if isinstance(self.handle, ssl.SSLSocket):
@@ -138,7 +137,7 @@ class Peer:
             self.handle.settimeout(None)
 
     def _send_now(self, start: bytes, data: bytes) -> int:
-        """Send what is accepted without waiting; return how many bytes that were."""
+        """Send the bytes accepted without waiting; return their number."""
         try:
             if start:
                 return self.handle.sendmsg([start, data], [], _NO_WAIT)

@@ -64,7 +64,7 @@ def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccou
     """Pass a negotiation on; return whether the server accepted the client.
 
     Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each
-    answer. ``account`` counts what the client sends.
+    answer. ``account`` counts the client's bytes.
     """
     _pass_on(
         client, server, deadline, account

@@ -1,8 +1,8 @@
-"""Messages on a connection: where one ends, in both transports.
+"""Messages on a connection: their bounds, in both transports.
 
-A framed message states its length. A buffered one ends where its struct ends, so the struct is skipped as its
-bytes arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a
-large answer reaches the client while the metastore still sends it, and is never held in memory.
+A framed message states its length. A buffered one ends with its struct, so the struct is skipped as its bytes
+arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a large
+answer reaches the client while the metastore still sends it, and is never held in memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Transport(Enum):
     FRAMED = "framed"
 
     def prefix(self, size: int) -> bytes:
-        """Return what is sent before a message of this size."""
+        """Return the bytes before a message of this size."""
         return b"" if self is Transport.BUFFERED else struct.pack(">I", size)
 
     def wrap(self, message: bytes) -> bytes:
@@ -131,8 +131,8 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return data if len(data) == size else self.cstringio_refill(data, size).read(size)
 
     def read_to_end(self) -> Header:
-        """Read the message to its end and return its header;
-        raise BadInput, LimitExceeded, or what receiving raises.
+        """Read the message to its end and return its header; raise BadInput, LimitExceeded, or the errors of
+        receiving.
         """
         if self._transport is Transport.FRAMED:
             return self._read_frame()
@@ -164,7 +164,7 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return header
 
     def unread(self) -> bytes:
-        """Return what was received after the end of the message."""
+        """Return the bytes received after the end of the message."""
         return self._buffer.read()
 
     def message(self, header: Header) -> Message:
@@ -186,7 +186,7 @@ def receive_request(
     complete_s: float,
     account: RequestAccount | None = None,
 ) -> Message:
-    """Return the next request, whose bytes ``account`` counts; what follows it stays with ``peer``."""
+    """Return the next request, whose bytes ``account`` counts; later bytes stay with ``peer``."""
     message = read_whole(peer.unread, transport, bytes_max)
     if message is not None:
         peer.unread = b""

@@ -206,7 +206,7 @@ MALFORMED: Final = (
     OverflowError,
     RecursionError,
 )
-"""What Thrift's library raises for bytes that are not Thrift."""
+"""Errors of Thrift's library for bytes that are not Thrift."""
 
 
 class _AnyStruct(Struct):

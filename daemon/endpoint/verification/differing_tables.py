@@ -47,7 +47,7 @@ class DifferingTables:
     """The tables of one endpoint; thread-safe."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Read what an earlier process has found; None keeps the tables in memory only."""
+        """Read the findings of an earlier process; None keeps the tables in memory only."""
         self._path = path
         self._lock = threading.Lock()
         self._differences = {each.table: each for each in _read(path)}

@@ -72,7 +72,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An answer from the index, and what it was made from."""
+    """An answer from the index, and its origin."""
 
     request: Message
     answer: Message

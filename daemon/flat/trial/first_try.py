@@ -56,7 +56,7 @@ _DAYS_MAX: Final = 36_500
 
 @dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """What a user tries."""
+    """A user's order for a first try."""
 
     files: Sequence[Path]
     queries: Sequence[Path]

@@ -1,5 +1,5 @@
-"""The query files of a first try: the raw table that they read,
-which keys of it each of them reads, and what could not be read.
+"""The query files of a first try: the raw table that they read, the keys of it in each, and the unreadable
+parts.
 
 Texts are read in a child process with limits, as those of a query log are.
 """
@@ -119,7 +119,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def read_queries(queries: Sequence[Path], raw: RawTable) -> list[QueryFile]:
-    """Return the keys of ``raw`` that each file reads, and what could not be read."""
+    """Return the keys of ``raw`` that each file reads, and the unreadable parts."""
     from streaming.mining.miner import Miner
     from streaming.mining.model import MiningRules, QueryText
     from streaming.mining.text_worker import TextWorker

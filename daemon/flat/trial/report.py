@@ -1,5 +1,5 @@
-"""The outcome of a first try, and its text for a terminal:
-the columns, and what is not in the table, each with the reason.
+"""The outcome of a first try, and its text for a terminal: the columns, and the omissions, each with the
+reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_samples(directory: str) -> dict[str, str]:
 
 
 def trial_text(trial: Trial) -> str:
-    """Return the outcome for a terminal: the columns, where everything is, and how to query it."""
+    """Return the outcome for a terminal: the columns, the place of each result, and how to query it."""
     totals, columns = trial.table["totals"], [each for each in trial.table["columns"] if each["key"]]
     saving = ""
     if totals["flat_bytes"]:
@@ -122,7 +122,7 @@ def trial_text(trial: Trial) -> str:
 
 
 def _omissions(trial: Trial) -> list[str]:
-    """Return what is not in the table: rows, keys and queries, each with the reason."""
+    """Return the omissions of the table: rows, keys and queries, each with the reason."""
     lines: list[str] = []
     if trial.dead_letters:
         lines += ["", f"dead letters, by reason (in {trial.directory}/table/.dead-letters):"]

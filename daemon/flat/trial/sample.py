@@ -1,5 +1,4 @@
-"""What a first try finds out from a sample of JSON lines:
-which key is the event time, and which keys are worth a column.
+"""Findings of a first try in a sample of JSON lines: the key of the event time, and the keys worth a column.
 
 A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by
 its name if several keys have such values. Without queries, the most filled keys become columns, by the same

@@ -5,7 +5,7 @@ hive-3.1-source.md §1). That works as long as the files exist: in the warehouse
 root. Whatever shortens this time, or keeps a write out of the log, makes tables be loaded again, and is a
 warning.
 
-The newest events of the log show what the settings of the writers do not. A transaction that changed a
+The newest events of the log show facts that the settings of the writers do not. A transaction that changed a
 full-ACID table but logged no INSERT comes from a writer with ``hive.metastore.dml.events=false``, or from a
 vendor's build that has HIVE-19267 without HIVE-25137. One that logged nothing between allocation and commit
 comes from the streaming API, or from another engine.
@@ -98,8 +98,8 @@ class SourceMetastore(Protocol):
 def check_transactions(
     metastore: SourceMetastore, place: str, source: SourceConfig, replicates: Callable[[str], bool]
 ) -> Iterator[Problem]:
-    """Yield what the replication of transactional tables needs and risks;
-    nothing for a source that reports the files of transactions.
+    """Yield the requirements and risks of replicating transactional tables; nothing for a source that reports
+    the files of transactions.
 
     ``replicates`` returns whether a policy replicates a database.
     """
@@ -225,7 +225,7 @@ def _logged_writes(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
 
 @dataclass(slots=True)
 class UnreportedWrites:
-    """Commits of a log that do not say what they wrote, with examples of their tables."""
+    """Commits of a log that do not name their writes, with examples of their tables."""
 
     commits: int = 0
     """Commits with write ids."""
@@ -260,7 +260,7 @@ def find_unreported_writes(events: Iterable[Event]) -> UnreportedWrites:
 
 
 def _describe(event: Event) -> str:
-    """Return what an event says about the rows of its table; a conversion has no INSERT."""
+    """Return an event's description of the rows of its table; a conversion has no INSERT."""
     match event:
         case Inserted() | PartitionsAdded() | TableCreated():
             return "rows"

@@ -1,4 +1,4 @@
-"""Records in ``OpenCandidates`` what the events of a notification log say about open transactions.
+"""Records in ``OpenCandidates`` the facts about open transactions in the events of a notification log.
 
 For sources that do not report write events. Their events about partitions do not say which transaction they
 belong to; the paths in INSERT events of full-ACID tables do (reference: hive-3.1-source.md §1). An event
@@ -47,7 +47,7 @@ _OPENING: Final = "OPEN_TXN"
 
 
 def observe(notification: NotificationEvent, candidates: OpenCandidates, databases: Container[str]) -> None:
-    """Record the event; what it says about tables only for ``databases`` (in lower case).
+    """Record the event; its facts about tables only for ``databases`` (in lower case).
 
     If an event about a table cannot be used, its open writes count as not complete. Commits are not handled
     here: the reader of one calls ``OpenCandidates.end``.

@@ -1,8 +1,7 @@
 """Finds transactions that have ended without an event, so that the relay forgets them.
 
 Hive 3.1 logs no ABORT_TXN for a transaction that times out (reference: hive-3.1-source.md §4). The relay
-would keep what it knows about it permanently, and would observe the log from its allocation on after each
-restart.
+would keep its record permanently, and would observe the log from its allocation on after each restart.
 
 A transaction that is not open may have committed after the last event that the relay has read. So the
 metastore returns first the open transactions and then its newest event: a transaction that was known before,

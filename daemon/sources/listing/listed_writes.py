@@ -5,8 +5,8 @@ stays as it is. Which tables and partitions a transaction may have written follo
 allocations and its commit (``candidate_events``); which files, from INSERT events and a listing of the
 directories of its write ids (``one_write``). The commits of a batch are listed in parallel.
 
-What cannot be found is never assumed not to exist: a part says that the table's files are incomplete, and
-why, and replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
+Missing files are never assumed not to exist: a part says that the table's files are incomplete, and why, and
+replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
 directories are not listed, and for a commit whose allocations may have been missed.
 
 A file system or metastore that fails holds up the relay, because nothing is wrong with the write: an attempt
@@ -136,14 +136,14 @@ class ListedWrites:
         self.event_id = event_id
 
     def observe(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions."""
+        """Record the event's facts about open transactions."""
         observe(event, self._candidates, self._databases)
         self._tools.others.observe(event)
         self.event_id = event.eventId
         self._ended.forget(self._candidates, event.eventId)
 
     def pass_over(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions; forget the one that it commits, unlisted."""
+        """Record the event's facts about open transactions; forget the one that it commits, unlisted."""
         self.observe(event)
         if (commit := parse_commit(event)) is not None:
             self._candidates.end(commit.txn_id)

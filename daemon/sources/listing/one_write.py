@@ -63,7 +63,7 @@ not look like those of an SQL statement."""
 
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
-    """What a write left in one partition, "" for a table without partitions."""
+    """Files of a write in one partition, "" for a table without partitions."""
 
     partition: str
     entries: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class PreparedWrite:
 
 @dataclass(frozen=True, slots=True)
 class ListingTools:
-    """What listings use."""
+    """Tools of listings."""
 
     file_systems: FileSystems
     allowed: AllowedRoots
@@ -100,7 +100,7 @@ class ListingTools:
 def prepare(
     log: NotificationLog, write: CandidateWrite, tools: ListingTools, scans: Scans = "suspected"
 ) -> PreparedWrite:
-    """Return where to list; ``scans`` says when partitions are looked for that no event names.
+    """Return the directories to list; ``scans`` says when to search for partitions that no event names.
 
     Raises Transient.
     """
@@ -163,7 +163,7 @@ def list_partitions(
     tools: ListingTools,
     sample: Sample | None,
 ) -> list[WrittenPart]:
-    """Return what the write left in some of its candidates; those without files are left out.
+    """Return the files of the write in some of its candidates; those without files are left out.
 
     ``sample`` is a file of an INSERT event of the source. Raises Transient.
     """
@@ -190,7 +190,7 @@ def list_partitions(
 
 
 def _has_files(listing: OwnListing | str) -> bool:
-    """Whether the write has files of its own there, finished or not."""
+    """Whether the write has its own files there, finished or not."""
     if isinstance(listing, str):
         return listing == UNFINISHED
     return bool(listing.files) or listing.is_streamed

@@ -49,7 +49,7 @@ class OtherLocations:
     def find(self, log: NotificationLog, table: Table) -> Mapping[str, str]:
         """Return the locations of such partitions by name.
 
-        Raises LimitExceeded above ``OTHERS_MAX``, and what the metastore's calls raise.
+        Raises LimitExceeded above ``OTHERS_MAX``, and the errors of the metastore's calls.
         """
         key = f"{table.dbName}.{table.tableName}".lower()
         with self._lock:

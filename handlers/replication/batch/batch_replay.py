@@ -1,8 +1,8 @@
-"""Replay of one batch of events: each is applied at its turn, alone or with later ones, or ahead of it.
+"""Replay of one batch of events: applies each at its turn, alone or with later ones, or ahead of it.
 
-For each event, two things are decided apart from each other: what applies it (``choose_way``), and whether
-the position is recorded before and after it (``record_points``). Effects on the target come first, and each
-is idempotent; then the event is passed (``position.progress``).
+For each event, two decisions are independent: the way to apply it (``choose_way``), and the points around it
+that record the position (``record_points``). Effects on the target come first, and each is idempotent; then
+the position passes the event (``position.progress``).
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class OnTarget:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Another event has the effect: a later one supersedes this one, or it was joined to an earlier one."""
+    """Another event has the effect: a later one supersedes this one, or an earlier one includes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The event is applied together with later ones; alone if the target refuses that."""
+    """Apply the event together with later ones; alone if the target refuses that."""
 
     events: Sequence[Joinable]
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Nothing but the event is applied."""
+    """Apply nothing but the event."""
 
 
 Way = OnTarget | Merged | AppliedAhead | Joined | Alone
@@ -98,7 +98,7 @@ class BatchReplay:
         clock: Callable[[], float],
         beat: Callable[[], None],
     ) -> None:
-        """``beat`` is called after each applied event."""
+        """Calls ``beat`` after each event."""
         self._context = context
         self._dispatcher = dispatcher
         self._transactions = dispatcher.transactions
@@ -111,7 +111,7 @@ class BatchReplay:
         self._beat = beat
         self._joiner = EventJoiner(context)
         self._upcoming = 0
-        """The event that is applied now, or was applied last."""
+        """The present event, or the last one."""
         self._ahead = WorkAhead(
             context,
             self._joiner,
@@ -125,8 +125,8 @@ class BatchReplay:
         return whether the batch could have an effect.
 
         If it could not, nothing is asked of the target, and the position becomes durable later
-        (``position.progress``). Events up to the position are skipped. Nothing is copied early for events
-        that the target already has, because their tables may have been renamed since.
+        (``position.progress``). Skips events up to the position. Copies nothing early for events that the
+        target already has, because their tables may have another name since.
         """
         policy, recorded = self._context.policy, self._recorded
         may_take_effect = any(
@@ -164,12 +164,12 @@ class BatchReplay:
         return may_take_effect
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
-        """Whether the first event drops the database: a run that was killed after the drop left none."""
+        """Whether the first event drops the database: a run killed after the drop left none."""
         first = next(iter(events), None)
         return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
 
     def _begin(self, new: Sequence[Event], superseded: Container[int]) -> None:
-        """Find out which of the new events are applied together, or ahead of their turn."""
+        """Find out which of the new events to apply together, or ahead of their turn."""
         marks = self._transactions.marks
         uncertain_up_to = max(marks.uncertain_event_id, self._recorded.on_target)
         self._joiner.begin(new, uncertain_up_to=uncertain_up_to)
@@ -233,7 +233,7 @@ class BatchReplay:
         return reason
 
     def _apply_joined(self, events: Sequence[Joinable]) -> bool:
-        """Apply events together; return False if the target refuses, so that each is applied at its turn."""
+        """Apply events together; return False if the target refuses: each then waits for its turn."""
         if self._dispatcher.apply_joined(join(events)):
             self._joiner.confirm(events)
             return True

@@ -3,10 +3,10 @@ All policies of a target share them (``Context.threads``).
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
 stored, and its own cache for one event. Replay's thread records the event's changes to the policy's state at
-its turn (``work_ahead``). The empty mapping is true: a table with open write ids is changed by replay's
-thread only.
+its turn (``work_ahead``). The empty mapping is true: only replay's thread changes a table with open write
+ids.
 
-Every change is checked against the claim of the target database, as those of replay's own connection are.
+Every change checks the claim of the target database, as those of replay's own connection do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Events that a lane applies with one call: one, or those that are joined to it."""
+    """Events that a lane applies with one call: one, or several joined ones."""
 
     events: Sequence[Event]
     future: Future[Done]
@@ -58,7 +58,7 @@ class Lanes:
     def __init__(self, context: Context, count: int) -> None:
         self._context = context
         self._threads = context.threads.user(count)
-        # One more than there are lanes is never needed, and each is used by one lane at a time.
+        # One more than there are lanes is enough, and one lane at a time uses each.
         self._clients = [context.target.clone() for _ in range(count)]
         self._unused = list(self._clients)
 

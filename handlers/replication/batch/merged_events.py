@@ -1,19 +1,18 @@
 """Events whose effect another one of the batch has: joined ones of partitions, and superseded alterations.
 
 **Joined.** A call costs the target's metastore about as much for ten partitions as for one. Clients often
-change partitions one by one, and other tables' events lie in between. The later events are applied together
-with the first of them, ahead of their turn. That is correct if
+change partitions one by one, and other tables' events lie in between. Replay applies the later events
+together with the first of them, ahead of their turn. That is correct if
 
 * no event in between concerns the table, or may do so because it cannot be decoded or has no table;
 * no transaction that holds a write id of the table ends in between;
-* the change needs no file: the table is transactional, or only its metadata is replicated;
-* a repetition after a crash, in which the same events may be joined differently, undoes nothing. Partitions
-  are either added, or dropped, or each is altered once.
+* the change needs no file: the table is transactional, or its rows are not replicated;
+* a repetition after a crash, in which the same events may be joined differently, undoes nothing. Either all
+  events add partitions, or all drop them, or each alters another one.
 
 The table is then in a state that the source had at some moment. The position does not move: it passes the
-later events at their turn, so that a run which is killed in between repeats them, and finds their work done.
-If the target refuses a joined change, each event is applied separately, so that a failure has the position of
-the event that caused it.
+later events at their turn. A run killed in between repeats them, and finds their work done. If the target
+refuses a joined change, replay applies each event separately: a failure has the position of its own event.
 
 **Superseded.** About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two
 to six per statement (reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the
@@ -59,8 +58,8 @@ if TYPE_CHECKING:
 
 
 DROPS_MIN: Final = 4
-"""Fewer drops are not joined: the call that drops one partition takes a third of the time of the call that
-drops some."""
+"""Fewer drops stay single: the call that drops one partition takes a third of the time of the call that drops
+some."""
 
 Joinable = PartitionsAdded | PartitionsAltered | PartitionsDropped
 OF_TABLES: Final = (
@@ -79,8 +78,8 @@ OF_TABLES: Final = (
 
 
 def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[int]) -> list[Joinable]:
-    """Return the events that may be applied together with ``first``,
-    which is the first of them; ``coming`` are those after it.
+    """Return the events to apply together with ``first``, which is the first of them; ``coming`` are those
+    after it.
 
     ``writers`` are the transactions that hold a write id of the table now.
     """
@@ -154,7 +153,7 @@ def _continues(joined: Sequence[Joinable], event: Joinable) -> bool:
 
 
 def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
-    """Whether none of the altered partitions is altered by an earlier event."""
+    """Whether no earlier event alters one of the altered partitions."""
     try:
         earlier = {
             repr(item.value.values)
@@ -168,7 +167,7 @@ def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
 
 
 def _stops(event: Event, first: Joinable, writers: Container[int]) -> bool:
-    """Whether nothing after ``event`` may be applied before it."""
+    """Whether nothing after ``event`` may come before it."""
     if isinstance(event, TxnsOpened | Unhandled):
         return False
     if isinstance(event, TxnCommitted | TxnAborted):
@@ -179,7 +178,7 @@ def _stops(event: Event, first: Joinable, writers: Container[int]) -> bool:
 
 
 class EventJoiner:
-    """Decides for the events of one batch which are joined. Used by the projection's thread."""
+    """Decides which events of one batch to join. Used by the projection's thread."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -192,8 +191,7 @@ class EventJoiner:
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
         """Forget the last batch; ``events`` are those of the next one that may concern the policy.
 
-        Those up to ``uncertain_up_to`` are not joined: which transactions hold their table's write ids is not
-        known.
+        Joins none up to ``uncertain_up_to``: it is unknown which transactions hold their table's write ids.
         """
         self._events = events
         self._places = {
@@ -205,13 +203,11 @@ class EventJoiner:
         self._refused.clear()
 
     def is_done(self, event: Event) -> bool:
-        """Whether the event was applied together with an earlier one."""
+        """Whether an earlier event included this one."""
         return event.event_id in self._done
 
     def select(self, event: Event) -> Sequence[Joinable]:
-        """Return the events to apply together, of which ``event`` is the first;
-        empty if it is applied alone.
-        """
+        """Return the events to apply together, of which ``event`` is the first; empty if it stays alone."""
         if event.event_id not in self._places or self.is_done(event):
             return ()
         if not isinstance(event, Joinable) or not self._may_join(event):
@@ -243,13 +239,11 @@ class EventJoiner:
             return False
 
     def confirm(self, joined: Sequence[Event]) -> None:
-        """Note that the events were applied."""
+        """Note that the events took effect."""
         self._done.update(event.event_id for event in joined[1:])
 
     def refuse(self, joined: Sequence[Joinable]) -> None:
-        """Note that the target refused the events together:
-        no others of the table are joined in this batch.
-        """
+        """Note that the target refused the events together: joins no others of the table in this batch."""
         self._refused.add(joined[0].table)
 
 
@@ -259,12 +253,12 @@ _INVISIBLE = (TxnsOpened, WriteIdsAllocated, Unhandled)
 def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     """Return the ids of the ALTER_TABLE events in ``events`` that a later one supersedes.
 
-    The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the
+    It decodes the objects of every ALTER_TABLE, so ``events`` should contain only those that concern the
     policy.
 
     A statistics event between two alters keeps the first, because its accuracy flags refer to the table at
     that time. Renames, truncations, changes of the location or of columns, and conversions into transactional
-    tables are never superseded, and do not supersede.
+    tables neither supersede nor get superseded.
     """
     superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], TableAltered] = {}

@@ -1,17 +1,17 @@
 """The points within a batch that record the position: before and after which events.
 
-After a crash, the events since the recorded position are applied again. Three kinds of pairs must not be
-repeated together:
+After a crash, replay applies the events since the recorded position again. Three kinds of pairs must not
+repeat together:
 
 * an event that creates, drops or renames a table, and an earlier event of one of its names: repeated, the
   earlier one would find another table, or none;
 * such an event and a later one of one of its names, for the same reason;
 * two alterations of one object: readers would see the state after the first one again (``find_alterations``).
 
-So the position is recorded between the two. Events of other tables do not matter: a hundred tables that are
-created one after the other need one record. Events that create or drop the database, and functions, are
-repeated alone: the position is recorded after them, too. The end of a transaction may concern any table here;
-the position is recorded before each of them anyway.
+The position is therefore recorded between the two. Events of other tables do not matter: the creation of a
+hundred tables one after the other needs one record. Events that create or drop the database, and functions,
+repeat alone: the position is recorded after them, too. The end of a transaction may concern any table here; a
+record of the position precedes each of them anyway.
 
 It is also recorded as soon as a table is quarantined or released, and after so many events or so long
 (``position.progress``).
@@ -49,7 +49,7 @@ class RecordPoints:
         recorded.subscribe(lambda _event_id: self._unrecorded.clear())
 
     def record_before(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Record the position before an event that must not be repeated with those since the last record."""
+        """Record the position before an event that must not repeat with those since the last record."""
         if needs_checkpoint(event) and self._target_progress.must_precede(event):
             self._target_progress.raise_position()
         elif self._unrecorded.must_precede(event, altered):
@@ -75,11 +75,10 @@ class UnrecordedEvents:
         self._altered: set[Alteration] = set()
         self._concerns_all = False
         self.is_repeated_alone = False
-        """Whether the last event concerns no table by its name, so that no other one may be repeated with
-        it."""
+        """Whether the last event concerns no table by its name: no other one may repeat with it."""
 
     def clear(self) -> None:
-        """Note that the position was recorded."""
+        """Note a record of the position."""
         self._names.clear()
         self._changed_names.clear()
         self._altered.clear()
@@ -96,7 +95,7 @@ class UnrecordedEvents:
         self._concerns_all |= isinstance(event, (TxnCommitted, TxnAborted, *_CONSTRAINTS))
 
     def must_precede(self, event: Event, altered: AbstractSet[Alteration]) -> bool:
-        """Whether the position must be recorded before ``event``, which alters ``altered``."""
+        """Whether a record of the position must precede ``event``, which alters ``altered``."""
         if isinstance(event, _CONSTRAINTS) and self._changed_names:
             return True
         names = find_names(event)

@@ -1,23 +1,22 @@
 """Work ahead of the turn: changes of independent tables overlap.
 
 Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make
-several changes at once. So events of tables that do not depend on anything unrecorded are started in lanes,
-while replay applies the events before them. The order of the rest stays: allocations, commits and aborts,
-files, renames and all events that concern several tables are applied by replay itself, at their turn.
+several changes at once. Lanes therefore start events of tables that do not depend on anything unrecorded,
+while replay applies the events before them. The order of the rest stays: replay itself applies allocations,
+commits and aborts, files, renames and all events that concern several tables, at their turn.
 
-1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded
-   are started.
+1. Events whose predecessors are recorded start at the beginning of a batch and after each record of the
+   position.
 2. At the turn of such an event, replay waits for it, records its changes to the state, and moves the position
-   on. So the position passes an event only if it and all before it are applied.
-3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and
-   table, is handled in one place, and in order. The part that the lane has done is repeated, which changes
-   nothing.
+   on. The position thus passes an event only after it and all before it.
+3. If the lane failed, or has not begun, replay applies the event itself. A failure thus has the right event
+   and table, and one place handles failures, in order. Repeating the lane's part changes nothing.
 4. When a batch ends, even with an error, no lane is still working.
 
-An event may be applied ahead of its turn when every event before it that concerns its table is applied and
-recorded. After a crash, it is then the first event of its table that is repeated, and applying it again
-changes nothing. So nothing is ever repeated together that must not be (``record_points``), including events
-that create or drop a table.
+An event may run ahead of its turn when every event before it that concerns its table is applied and recorded.
+After a crash, it is then the first event of its table to repeat, and applying it again changes nothing. So
+nothing is ever repeated together that must not be (``record_points``), including events that create or drop a
+table.
 
 Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key,
 or one that cannot be decoded), and a rename. The end of a transaction concerns the tables that it writes
@@ -78,7 +77,7 @@ CANDIDATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AppliedAhead:
-    """An event that was applied ahead of its turn, with those that were joined to it."""
+    """An event that ran ahead of its turn, with those joined to it."""
 
     events: Sequence[Event]
     done: Done
@@ -106,7 +105,7 @@ class WorkAhead:
         """A heap of (prerequisite, id) for each waiting event."""
         self._events: dict[int, Event] = {}
         self._postponed: list[Event] = []
-        """Events that wait until the target's position is raised."""
+        """Events that wait for a higher position on the target."""
         self._jobs: dict[int, Job] = {}
         self._counts = LaneCounts()
 
@@ -114,8 +113,8 @@ class WorkAhead:
         """Start the events of a batch that may start; ``events`` are those that may concern the policy, and
         all before them is recorded.
 
-        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the
-        state does not know the tables.
+        ``merged`` are the ids of events to leave out. Of transactions up to ``unknown_txn_id``, the state
+        does not know the tables.
         """
         if self._lanes is None:
             return
@@ -215,7 +214,7 @@ class WorkAhead:
         return counts
 
     def end(self) -> None:
-        """Wait until nothing is being applied."""
+        """Wait until no lane is working."""
         self._waiting.clear()
         self._events.clear()
         self._postponed.clear()
@@ -237,7 +236,7 @@ def find_predecessors(
     0 if there is none.
 
     ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None
-    if that is not known.
+    if unknown.
     """
     predecessors: dict[int, int] = {}
     last: dict[str, int] = {}
@@ -267,7 +266,7 @@ def may_run_ahead(event: Event) -> bool:
     """Whether the event's effect is one change of the target's metastore that needs no file and no state:
     only of a transactional table.
 
-    Tables without transactions may share directories, and their files are copied with their events.
+    Tables without transactions may share directories, and their files come with their events.
     """
     owners: tuple[Embedded[Table] | None, ...] = (None,)
     match event:

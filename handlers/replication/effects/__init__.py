@@ -10,6 +10,6 @@
 | `constraints` | the six kinds of constraints |
 | `functions` | CREATE and DROP_FUNCTION |
 
-`unreplicated` and `loaded_tables` decide which events have no effect, because their table cannot be
-replicated or is loaded.
+`unreplicated` and `loaded_tables` decide which events have no effect, because their table is not replicable
+or waits for a load.
 """

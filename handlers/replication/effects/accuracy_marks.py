@@ -14,11 +14,10 @@ A client whose metastore was down may write statistics after Hive has aborted it
 write id that no open transaction holds. They may count rows that the target never gets. If they contain other
 numbers than the target's, the mark is therefore removed.
 
-A truncation removes the mark if the last statistics were written by a transaction that was open at its
-beginning, and Hive logs the truncation with the mark (seen on 4.2). The log does not show this, so the
-source's table is read. If it was renamed since, its partitions are compared when the rename is replayed,
-because partitions keep their mark then and no event contains it. That of a table without partitions is in the
-rename's event.
+A truncation removes the mark if a transaction open at its beginning wrote the last statistics, and Hive logs
+the truncation with the mark (seen on 4.2). The log does not show this, so replay reads the source's table. If
+it has another name since, the replay of the rename compares its partitions, because they keep their mark then
+and no event contains it. That of a table without partitions is in the rename's event.
 
 An insert into several partitions, of which one has outdated statistics, may remove the mark of another one
 without an event. That is an error of Hive 4.2: it matches names with partitions in another order
@@ -89,8 +88,8 @@ def keep_partition_marks(
     """Give the next states of the target's partitions the marks that these have,
     unless a transaction changes them.
 
-    ``names`` are the present names of the partitions, in the same order. A partition that does not exist
-    keeps the mark that it was given.
+    ``names`` are the present names of the partitions, in the same order. A partition that the target lacks
+    keeps the mark in its object.
     """
     remove_unreliable(partitions, owner, context.source)
     table = (owner.tableName or "").lower()
@@ -164,8 +163,8 @@ def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
     """Remove the marks of truncated partitions of a renamed table,
     now called ``name``, that the source does not have.
 
-    If the source has given the table yet another name, the partitions stay recorded until that rename is
-    replayed.
+    If the source has given the table yet another name, the partitions stay recorded until the replay of that
+    rename.
     """
     if (unchecked := context.tables.unchecked_marks.get(name)) is None:
         return
@@ -227,7 +226,7 @@ def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], c
     """Mark statistics that came with ``write_id`` as inaccurate,
     because its rows are not and will not be on the target.
 
-    Objects that no longer exist are skipped.
+    Skips objects that no longer exist.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)

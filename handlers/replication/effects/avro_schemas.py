@@ -1,15 +1,14 @@
 """The schema files of Avro tables, which a property of a table or partition names by their URL at the source.
 
-Readers need the file for every query (AvroSerdeUtils.determineSchemaOrThrowException), so it is copied like
-the jars of functions, and the property names the copy. Copies are in a hidden directory beside the tables,
-``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the content: a changed schema is another file,
-readers of the old one are not disturbed, and a rename of the table does not concern it. A drop of the
+Readers need the file for every query (AvroSerdeUtils.determineSchemaOrThrowException): Tideline copies it
+like the jars of functions, and the property names the copy. Copies are in a hidden directory beside the
+tables, ``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the content: a changed schema is another
+file. It does not disturb readers of the old one, and a rename of the table does not concern it. A drop of the
 database removes all.
 
-The content is that of the time of replay; a file that changes without an event of its table is copied at the
-next one. A schema that cannot be read is a failure of the table: without it, no row could be read. A URL of
-``http`` or ``https`` means the same on both clusters and stays, except for WebHDFS, which is a file system of
-the source.
+The content is that of the time of replay; the next event of the table copies a file that changed without one.
+An unreadable schema is a failure of the table: without it, no row is readable. A URL of ``http`` or ``https``
+means the same on both clusters and stays, except for WebHDFS, which is a file system of the source.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class SchemaTools(Protocol):
 
 
 class SchemaFiles:
-    """Copies the schema files of the tables and partitions of one event or load; each file is read once."""
+    """Copies the schema files of the tables and partitions of one event or load, reading each file once."""
 
     def __init__(self, tools: SchemaTools) -> None:
         self._tools = tools
@@ -78,8 +77,8 @@ class SchemaFiles:
         """Copy the schema files of a table or partition of the source,
         and change its properties to name the copies.
 
-        Raises UnsafePath for a file that may not be read, FileLost, LimitExceeded, Unsupported, and transient
-        errors.
+        Raises UnsafePath for a file outside of the allowed directories, FileLost, LimitExceeded, Unsupported,
+        and transient errors.
         """
         if is_avro(item):
             for properties in _list_properties(item):
@@ -135,14 +134,14 @@ class SchemaFiles:
 
 
 def is_avro(item: Table | Partition) -> bool:
-    """Whether the rows are read by Avro's SerDe, in Hive or in Spark."""
+    """Whether Avro's SerDe reads the rows, in Hive or in Spark."""
     storage: StorageDescriptor | None = item.sd  # partitions of views have none
     serde = None if storage is None else storage.serdeInfo
     return serde is not None and "avro" in (serde.serializationLib or "").lower()
 
 
 def _list_properties(item: Table | Partition) -> Iterator[dict[str, str]]:
-    """Yield the properties of a table or partition that may name a schema, to be changed in place."""
+    """Yield the properties of a table or partition that may name a schema, for changes in place."""
     serde = item.sd.serdeInfo
     for properties in (item.parameters, item.sd.parameters, serde and serde.parameters):
         if properties and any(key.lower() in SCHEMA_URLS for key in properties):

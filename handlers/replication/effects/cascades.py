@@ -2,15 +2,15 @@
 
 The metastore changes all partitions in the transaction that changes the table, and logs only the table. A
 replica that ignored this would read the new columns of existing partitions as NULL. The event does not say
-whether the change was cascaded, but the partitions do: the target's are in the state before the event. If
-those of the source differ by now, the source has cascaded, and the target does the same by the same call.
+whether the change cascaded, but the partitions do: the target's are in the state before the event. If those
+of the source differ by now, the source has cascaded, and the target does the same by the same call.
 
 A later change of columns, not yet replayed, can make this decision too early. The replica then temporarily
 shows the result of that later event.
 
-If the table was renamed since, the source has no table of the name in the event, or another one. The
-partitions are then compared when the rename is replayed, and those that differ get the columns that they have
-at the source. Of several renames, the last one decides.
+If the table was renamed since, the source has no table of the name in the event, or another one. The replay
+of the rename then compares the partitions, and gives those that differ the columns of the source. Of several
+renames, the last one decides.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 CASCADE: Final = {"CASCADE": "true"}
 """Environment of a change of a table that changes the columns of all its partitions."""
 SAMPLE: Final = 5
-"""Partitions that are compared. An operator may have changed one of them alone; the change is cascaded if all
-of them differ."""
+"""Partitions to compare. An operator may have changed one of them alone; a cascade makes all of them
+differ."""
 
 
 def is_cascaded(event: TableAltered, current_name: str, context: Context) -> bool:

@@ -1,8 +1,8 @@
 """Replay of constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
-Hive does not enforce constraints, but its planner uses them. They keep the names that the source gave them,
-so that a repeated event is recognised. A foreign key to a table that is not on the target is left out and
-reported: the table itself is replicated without it.
+Hive does not enforce constraints, but its planner uses them. They keep the source's names, which identify a
+repeated event. A foreign key to a table that is not on the target is left out and reported: the table itself
+has its replica without it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _KINDS: Final = {kind.event_type: kind for kind in CONSTRAINT_KINDS}
 
 
 def add(event: ConstraintsAdded, context: Context) -> None:
-    """Add the constraints that the target's table does not have yet;
-    do nothing if the table was dropped since.
-    """
+    """Add the constraints that the target's table does not have yet; do nothing if the table is gone."""
     assert event.table is not None
     kind, db = _KINDS[event.kind], context.policy.target_db
     try:
@@ -100,8 +98,8 @@ def keep_constraints(table: str, context: Context) -> Iterator[None]:
 
 
 def group_by_constraint(kind: ConstraintKind[Any], columns: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return the columns of each constraint by its name in lower case:
-    each is added by one call, and may have several columns.
+    """Return the columns of each constraint by its name in lower case: one call adds each, and it may have
+    several columns.
     """
     named: dict[str, list[Any]] = {}
     for column in columns:
@@ -110,7 +108,7 @@ def group_by_constraint(kind: ConstraintKind[Any], columns: Iterable[Any]) -> di
 
 
 def lower_names(names: Iterable[str]) -> set[str]:
-    """Return the names in lower case, in which they are compared."""
+    """Return the names in lower case, the form for comparisons."""
     return {name.lower() for name in names}
 
 

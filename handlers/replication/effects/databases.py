@@ -23,7 +23,7 @@ TARGET_FOR: Final = "repl.target.for"
 def create(event: DatabaseCreated, context: Context) -> None:
     """Create the target database and mark the source's; an existing target database stays unchanged.
 
-    It exists if bootstrap created it or if the event is repeated.
+    It exists after a bootstrap, or if the event repeats.
     """
     policy = context.policy
     source = event.database.value if event.database is not None else Database(name=policy.source_db)
@@ -36,8 +36,8 @@ def create(event: DatabaseCreated, context: Context) -> None:
 
 
 def alter(event: DatabaseAltered, context: Context) -> None:
-    """Copy description, owner and parameters;
-    do nothing if the database does not exist (it was dropped later).
+    """Copy description, owner and parameters; do nothing if the database does not exist (a later event
+    dropped it).
     """
     with suppress(NotFound):
         context.target_position.update(lambda target: apply_database_changes(event.after.value, target))
@@ -75,7 +75,7 @@ def unmark_source(source: Metastore, policy: Policy) -> bool:
     """Remove the policy from ``repl.source.for``;
     return whether it was there. Raises NotFound if there is no such database.
 
-    Hive refuses DROP DATABASE while the parameter has a value, so it is removed with the last policy.
+    Hive refuses DROP DATABASE while the parameter has a value; the last policy therefore removes it.
     """
     database = source.get_database(policy.source_db)
     parameters = database.parameters or {}
@@ -122,12 +122,12 @@ def select_own_parameters(database: Database) -> dict[str, str]:
 
 
 def is_replication_parameter(key: str) -> bool:
-    """Whether a database parameter belongs to replication and must not be copied."""
+    """Whether a database parameter belongs to replication: do not copy it."""
     return key.startswith(("repl.", "hive.repl.", "tideline."))
 
 
 def list_tables(source: Metastore, policy: Policy) -> list[str]:
-    """Return the tables and views of the source database that are replicated."""
+    """Return the replicated tables and views of the source database."""
     names = source.table_names(policy.source_db)
     return sorted(name for name in names if policy.covers(policy.source_db, name))
 
@@ -144,9 +144,7 @@ def list_tables_to_load(context: Context) -> tuple[str, ...]:
 
 
 def renew_database(context: Context) -> None:
-    """Give the target database the source's properties;
-    create it if it was created at the source within the gap.
-    """
+    """Give the target database the source's properties; create it if the source created it within the gap."""
     policy = context.policy
     try:
         source = context.source.get_database(policy.source_db)

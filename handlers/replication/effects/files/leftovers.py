@@ -1,19 +1,19 @@
 """Files that a dropped table or partition left in its directory.
 
 Hive drops a table or partition in its database first and removes the files after that. If that fails, the
-metastore only logs it (``HMSHandler.deleteTableData``), and one that is killed in between does not repeat it.
-Readers choose files by the names of their directories, so a new transactional table or partition there would
-show the old rows. A plain one is compared with the source (``copy_first_files``).
+metastore only logs it (``HMSHandler.deleteTableData``), and a killed one does not repeat it. Readers choose
+files by the names of their directories, so a new transactional table or partition there would show the old
+rows. ``copy_first_files`` compares a plain one with the source.
 
-Replay therefore removes the rest after a drop, before a partition is added, and after a table is created. The
-position is recorded between a drop and a later creation of the same table, so nothing that was written since
-is there then.
+Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. A
+record of the position separates a drop from a later creation of the same table: files written since are not
+there then.
 
 Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in
 an object store: it copies all objects before it removes them from the former directory (of large tables:
 before it removes the first few hundred).
 
-A directory in which any table or partition of the target database is, is never removed.
+Never removes a directory that contains any table or partition of the target database.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TABLES_PAGE: Final = 100
 
 
 def clear_table(name: str, context: Context) -> None:
-    """Empty the directory of a transactional table that was just created."""
+    """Empty the directory of a new transactional table."""
     if not is_transactional(context.table_cache.table(name)):
         return
     place = parse_location(context.table_cache.location(name))
@@ -53,8 +53,8 @@ def clear_table(name: str, context: Context) -> None:
 
 
 def clear_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
-    """Remove the directories of partitions that are about to be added to a transactional table,
-    except for those it already has.
+    """Remove the directories of partitions before adding them to a transactional table, except for those it
+    already has.
     """
     if not is_transactional(owner) or owner.sd.location is None:
         return
@@ -65,24 +65,23 @@ def clear_partitions(owner: Table, names: Sequence[str], context: Context) -> No
 
 
 def remove_dropped_table(table: Table, context: Context) -> None:
-    """Remove the directory of a table that was dropped with its files, if the metastore did not."""
+    """Remove the directory of a table dropped with its files, if the metastore did not."""
     if owns_data(table) and table.sd.location and has_directory(context, table.sd.location):
         remove_unused([parse_location(table.sd.location)], context)
 
 
 def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
-    """Remove the directories of partitions that were dropped with their files, if the metastore did not."""
+    """Remove the directories of partitions dropped with their files, if the metastore did not."""
     if owns_data(owner) and owner.sd.location:
         root = parse_location(owner.sd.location)
         remove_unused([root.join(name) for name in find_filled(context.files, root, names)], context)
 
 
 def make_room(place: str, moved: str, context: Context) -> bool:
-    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists;
-    return whether that was done.
+    """Remove the directory ``moved``, whose existence prevented a rename of ``place``; return whether that
+    happened.
 
-    It is removed only if ``place`` still has all its files, because a metastore that was killed may have
-    moved some.
+    Removes it only if ``place`` still has all its files, because a killed metastore may have moved some.
     """
     if not has_directory(context, place) or not has_directory(context, moved):
         return False

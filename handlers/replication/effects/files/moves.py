@@ -1,35 +1,35 @@
 """Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
 
-Hive moves no file then: readers see the content of the new directory. The target's copy of that directory is
-completed first. The change of the metadata then shows it in one step, as at the source. The old directory
-keeps its files at the source as well.
+Hive moves no file then: readers see the content of the new directory. Replay completes the target's copy of
+that directory first. The change of the metadata then shows it in one step, as at the source. The old
+directory keeps its files at the source as well.
 
-The target's directory depends only on the source's, so that a repeated event finds its work done. That also
-works for ALTER_PARTITIONS, which has no earlier state to compare with:
+The target's directory depends only on the source's: a repeated event finds its work done. That also works for
+ALTER_PARTITIONS, which has no earlier state to compare with:
 
 * with ``external_base``, external tables and partitions are below the base, at the path of the source;
 * otherwise a partition below its table's directory has the same relative path on the target;
-* any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or
+* any other directory gets a name derived from the source's location: ``TABLE__at_HASH`` or
   ``TABLE/_at_HASH/PARTITION``.
 
 A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With
-``external_base``, the target's is then moved back below the base. If the target has no such directory, its
-metastore changes the location of the table and not those of the partitions (``HiveAlterHandler``). That is so
-after an earlier rename whose new directory the source had left by then. The metastore refuses to rename a
-partition if its new directory exists, which it does if a copy of external tables found it at the source
+``external_base``, replay then moves the target's back below the base. If the target has no such directory,
+its metastore changes the location of the table and not those of the partitions (``HiveAlterHandler``). That
+is so after an earlier rename whose new directory the source had left by then. The metastore refuses to rename
+a partition if its new directory exists, which it does if a copy of external tables found it at the source
 before its rename was replayed (``replace_by_new_place``).
 
-A transactional table is loaded instead (``files_in_place``), because the write ids of the files in its new
-directory are not known. (A source that is marked as replicated refuses SET LOCATION for managed tables,
-reference: hive-replication.md §1.6.)
+A transactional table needs a load instead (``files_in_place``), because the write ids of the files in its new
+directory are unknown. (A source in a replicated database refuses SET LOCATION for managed tables, reference:
+hive-replication.md §1.6.)
 
 The change manager keeps no files of external tables, so a copy takes the present content of the named files.
-If the table or the partition was renamed since, the metastore has moved its directory: the files are missing,
-or those of a newer table or partition of that name are in their place. The log shows the rename only later.
-After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``). If a
-rename up to that event is replayed, the target's directory is compared with the source's at its new place,
-and gets its files. This is such a copy as well: of several renames, the last one decides. If the source
-cannot be reached, every later rename counts.
+If the table or the partition has another name since, the metastore has moved its directory: the files are
+missing, or those of a newer table or partition of that name are in their place. The log shows the rename only
+later. After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``).
+The replay of a rename up to that event compares the target's directory with the source's at its new place,
+and copies its files. This is such a copy as well: of several renames, the last one decides. If the source is
+down, every later rename counts.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")
 
 
 def locate_table(before: Table, after: Table, current: str, context: Context) -> str:
-    """Return the target's location of a table after an alteration;
-    ``current`` unless the table was moved at the source.
+    """Return the target's location of a table after an alteration; ``current`` unless the source moved the
+    table.
 
     Raises UnsafePath if the new location is not a safe path.
     """
@@ -108,13 +108,13 @@ def is_moved(current: str, located: str | None) -> bool:
 
 
 def clear_new_place(event: TableAltered, context: Context) -> bool:
-    """Prepare the repetition of a rename that was refused because its new directory exists;
-    return whether it can be repeated.
+    """Prepare the repetition of a rename that failed because its new directory exists; return whether a
+    repetition is possible.
 
     It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its
     database commits. In an object store, it may have moved a part. A transactional table whose directory was
     moved gets that place, because one whose directory has another name is renamed without a move. Of a plain
-    table, the new directory is removed, and the files come from the source again: by ``return_to_base`` or
+    table, this removes the new directory, and the files come from the source again: by ``return_to_base`` or
     ``complete_renamed_table``.
     """
     old, new = ((each.value.tableName or "").lower() for each in (event.before, event.after))
@@ -139,8 +139,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Give the table and its partitions the place to which their files were moved,
-    the partitions first, so that it can be repeated.
+    """Give the table and its partitions the new place of their files, the partitions first: a repetition is
+    possible.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
@@ -231,8 +231,8 @@ def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | Non
 
 
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
-    """Remove the directory of a partition whose rename is refused because its new directory exists;
-    return whether that was so.
+    """Remove the directory of a partition whose rename failed because its new directory exists; return
+    whether that was so.
 
     The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has
     the new directory.
@@ -262,7 +262,7 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
 
 
 def complete_renamed_table(event: TableAltered, context: Context) -> None:
-    """Copy the files of a table that was renamed, if files were copied from its old directory after that."""
+    """Copy the files of a renamed table, if copies came from its old directory after that."""
     before, after = event.before.value, event.after.value
     name = (after.tableName or "").lower()
     if not _may_lack_files(event, name, (before, after), after, context):

@@ -3,9 +3,9 @@
 A repeated event must not duplicate rows (Hive's own test IdempotentMoveTaskForInsertFiles): the verified copy
 replaces a file of the same name and is never renamed to ``_copy_1``. A file keeps its path below the table's
 or partition's directory, because the branches of a union write files of equal names into different
-sub-directories. An overwrite first adds the new files and then removes the others, so that a reader sees the
-old rows, both, or the new rows, but never a missing table. If files of the overwrite no longer exist, the
-table is not emptied.
+sub-directories. An overwrite first adds the new files and then removes the others: a reader sees the old
+rows, both, or the new rows, but never a missing table. If files of the overwrite no longer exist, the table
+keeps its rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _BATCH: Final = 5_000
-"""Files that are copied and waited for together."""
+"""Files that are copied together."""
 
 
 def insert(event: Inserted, context: Context) -> None:
@@ -100,10 +100,10 @@ def overwrite(
 def copy_plain_files(context: Context, files: Sequence[SourceFile], location: str, *, owner: Table) -> bool:
     """Copy ``files`` of ``owner`` to the directory ``location`` and wait; return whether all of them exist.
 
-    Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files
-    of external tables, because Hive does not own their data. Their current content is copied, and a missing
-    file is skipped, because the statement that changed, removed or renamed (``moves.complete_renamed_table``)
-    it follows in the log.
+    Copies files of a managed table as recorded, or raises FileLost. The change manager keeps no files of
+    external tables, because Hive does not own their data. Copies their current content, and skips a missing
+    file, because the statement that changed, removed or renamed (``moves.complete_renamed_table``) it follows
+    in the log.
     """
     if is_external(owner):
         return _copy_existing(context, files, location)
@@ -146,8 +146,8 @@ def copy_first_files(
     copies and changes nothing.
 
     An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT.
-    Therefore those that the source does not have are removed, if the new table owns its data. The deletions
-    of other tables come with cycles.
+    Therefore files that the source does not have go, if the new table owns its data. The deletions of other
+    tables come with cycles.
     """
     if not files and not is_external(owner):
         return
@@ -183,7 +183,7 @@ def mirror_directory(
     """Copy the files that are at the source now,
     and remove all others from ``location``, which exists afterwards.
 
-    Nothing is removed if the source has no such directory, or if it is empty and that is not allowed.
+    Removes nothing if the source has no such directory, or an empty one without ``may_be_empty``.
     """
     make_directory(context, location)
     files = _list_source(context, source_location)
@@ -194,11 +194,11 @@ def mirror_directory(
 
 
 def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
-    """Return the files at the source, which are read only below the allowed directories;
-    None if there is no directory.
+    """Return the files at the source, reading only below the allowed directories; None if there is no
+    directory.
 
-    With ``external_base``, the cycles over external tables report the names that cannot be used, so one such
-    file fails no table.
+    With ``external_base``, the cycles over external tables report the unusable names: one such file fails no
+    table.
     """
     if source_location is None:
         return None
@@ -260,13 +260,13 @@ def remove_file(context: Context, uri: str) -> None:
 
 
 def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
-    """Record that files of ``table`` were copied for the event, if they were read as they are now."""
+    """Record copies of ``table``'s files for the event, if they have their present state."""
     if is_external(owner) and not is_transactional(owner):
         note_copy(table, event_id, context)
 
 
 def note_copy(table: str, event_id: int, context: Context) -> None:
-    """Record that files of ``table`` were copied for the event, as they are now."""
+    """Record copies of ``table``'s files for the event, in their present state."""
     try:
         newest = context.source.current_event_id()
     except Transient:
