@@ -1,7 +1,6 @@
 """The observer of replay: receives counts and durations, of single events and of whole batches.
 
-The counts of a batch cover work beside replay, or ahead of its turn. They are reported once, when the batch
-ends.
+The counts of a batch cover work beside replay, or ahead of its turn. The end of the batch reports them once.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class LookaheadCounts:
     """Openings and allocations ahead (``transactions.lookahead``)."""
 
     transactions: int = 0
-    """Transactions that were opened ahead, with the first one of each batch, whose turn it was."""
+    """Transactions opened ahead, with the first one of each batch, which had its turn."""
     write_ids: int = 0
-    """Write ids that were allocated together with others."""
+    """Write ids allocated together with others."""
     calls: int = 0
     """Calls that allocated them."""
 
@@ -70,16 +69,16 @@ class Observer(Protocol):
         """A batch with events of the policy has ended, also by an error."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
-        """A table of the source database ``db`` was quarantined."""
+        """A table of the source database ``db`` entered quarantine."""
 
     def table_unreplicated(self, table: str, code: str, reason: str) -> None:
-        """``table`` (``db.table``) is of a kind that cannot be replicated."""
+        """``table`` (``db.table``) is of a kind without replication."""
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
         """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
 
     def transaction_reconciled(self, txn_id: int) -> None:
-        """A transaction was aborted on the target because it ended at the source without an event."""
+        """The target aborted a transaction because it ended at the source without an event."""
 
     def commit_without_writes(self, txn_id: int) -> None:
         """A transaction with write ids committed without any write event:
@@ -87,9 +86,7 @@ class Observer(Protocol):
         """
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
-        """Foreign key ``name`` of ``table`` was not created,
-        because the table it refers to is not on the target.
-        """
+        """The target lacks foreign key ``name`` of ``table``, because the table it refers to is not there."""
 
 
 class SilentObserver:

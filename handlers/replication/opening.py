@@ -1,8 +1,8 @@
 """Opening a policy: at the start of the process, and again after each error that ended its following.
 
-A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id``
-may be ahead of the recorded position: events up to that id are recorded in the write-id mapping and not
-applied again. A lost or old state does not know the progress of an earlier process. For events up to the
+A new policy begins its bootstrap. After a crash, or without the state file, the target's ``repl.last.id`` may
+be ahead of the recorded position: replay records events up to that id in the write-id mapping and does not
+apply them again. A lost or old state does not know the progress of an earlier process. For events up to the
 source's newest one at this time, the target is therefore checked (``OpeningMarks``).
 """
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state
-file was lost)."""
+file is lost)."""
 
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
-"""Which kinds of tables are recognised as those that cannot be replicated (``replicability``); another number
-lists them again."""
+"""Number of recognised kinds of tables without replication (``replicability``); another number lists them
+again."""
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
-"""The source's newest event when the policy was opened with a lost or old state: events up to it may be
-applied on the target."""
+"""The source's newest event at an opening of the policy with a lost or old state: the target may have events
+up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Opening:
         return None if stored is None else Position.from_bytes(stored)
 
     def _start_new_policy(self) -> Position:
-        """Begin the bootstrap; return the position from which the policy is followed."""
+        """Begin the bootstrap; return the position from which the policy follows."""
         context = self.context
         if not self.bootstraps_itself:
             raise ConfigError(
@@ -144,8 +144,8 @@ class Opening:
         """Create the functions that are older than the first event,
         and list the tables without replication, once.
 
-        A policy of an older version, or without its state file, has neither. The tables are listed again by a
-        version that recognises more of them.
+        A policy of an older version, or without its state file, has neither. A version that recognises more
+        of them lists the tables again.
         """
         position = self.recorded.current.event_id
         has_functions = self.store.get(functions.LOADED_KEY) is not None
@@ -160,7 +160,7 @@ class Opening:
             txn.put(KINDS_KEY, KINDS)
 
     def _load_readable_views(self) -> None:
-        """Load views that were left out because a policy for a database that they read was missing."""
+        """Load views left out for want of a policy for a database that they read."""
         readable = list_readable_views(self.context)
         for view in readable:
             self.context.tables.unreplicated.remove(view)

@@ -1,7 +1,7 @@
 """Finds transactional tables whose rows change without a write event, mostly because a change of the
 metadata shows files that are there already.
 
-Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event.
+Hive logs only the metadata then, so replay cannot know the files. Such a table needs a load after the event.
 These changes are:
 
 * MSCK REPAIR, which adds the partitions of directories, for example those of a restored backup. It seeds the
@@ -10,19 +10,19 @@ These changes are:
 * ADD PARTITION for a directory with deltas, or with files from before the table was transactional;
 * CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
 * SET LOCATION, and the conversion of a plain table into a transactional one. Hive 4 refuses both in a
-  database that is marked as replicated; Hive 3.1 does not;
+  database marked as replicated; Hive 3.1 does not;
 * TRUNCATE by Hive 3.1, which has no write id, if the same call on the target might remove rows of later
   writes (``effects.files.truncation``).
 
-EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
+Hive refuses EXCHANGE PARTITION and CREATE TABLE outside of the database's directory.
 
 By the time of replay, the directory may also have files of later writes, which come with their write events.
-Partitions differ by how they were added:
+Partitions differ by their origin:
 
 * INSERT and LOAD add a partition under the write id of an open transaction, after they have written: its
   object has ``numFiles``.
-* ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: its directory is
-  listed.
+* ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: a listing of its
+  directory decides.
 * MSCK and other clients add it without a write id; the metastore counts the files.
 
 Files count if they belong to no transaction, or to a write id that had ended before the event. If the
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 def needs_load(event: Event, context: Context) -> bool:
-    """Whether the event changes the rows of a transactional table without a write event,
-    so that it must be loaded.
+    """Whether the event changes the rows of a transactional table without a write event, and the table needs
+    a load.
 
-    Raises FilesUnavailable, and UnsafePath for a directory that may not be read.
+    Raises FilesUnavailable, and UnsafePath for a directory outside of the allowed ones.
     """
     if event.table is None or not context.policy.copies_rows(event.table):
         return False
@@ -76,7 +76,7 @@ def needs_load(event: Event, context: Context) -> bool:
 def _is_unrepeatable_truncation(
     event: TableAltered | PartitionsAltered, table: Table, context: Context
 ) -> bool:
-    """Whether a transactional table is truncated without a write id, and the target cannot repeat that."""
+    """Whether a truncation of a transactional table has no write id, and the target cannot repeat it."""
     if not event.truncate or event.write_id or not is_transactional(table):
         return False
     return find_bare_write_id(event.table or "", context) is None
@@ -96,7 +96,7 @@ def _is_created_over_files(event: TableCreated, context: Context) -> bool:
 
 
 def _shows_other_files(event: TableAltered) -> bool:
-    """Whether a table becomes transactional, or one without partitions was moved."""
+    """Whether a table becomes transactional, or one without partitions moves."""
     before, after = event.before.value, event.after.value
     if event.truncate or is_view(after) or not is_transactional(after):
         return False
@@ -106,10 +106,10 @@ def _shows_other_files(event: TableAltered) -> bool:
 
 
 def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
-    """Whether a partition was moved.
+    """Whether a partition moved.
 
-    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition that is altered without a
-    transaction, and that is not in its own directory, was moved then or earlier.
+    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition altered without a
+    transaction, and outside of its own directory, moved then or earlier.
     """
     if event.truncate:
         return False

@@ -1,14 +1,14 @@
 """Replay of permanent functions, with the files that contain their code.
 
-A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into their
-own directory for each function and time of creation, so that a jar that running sessions have loaded
-is never replaced. Without ``functions_dir``, and if a jar cannot be copied, the function is left out and
-reported like a table that cannot be replicated, under the name ``NAME()``. Hive's own replication needs a
-directory for them as well (hive.repl.replica.functions.root.dir).
+A definition names jars by URIs of the source. Tideline copies them to ``functions_dir`` of the policy, into
+their own directory for each function and time of creation: a jar in use by sessions is never replaced.
+Without ``functions_dir``, and if the copy of a jar fails, the function is left out and reported like a table
+without replication, under the name ``NAME()``. Hive's own replication needs a directory for them as well
+(hive.repl.replica.functions.root.dir).
 
 A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy,
-are kept unchanged. Dropped functions leave their jars. The "files" of a SQL function of Spark are pieces of
-its definition, which are rewritten like a view's.
+stay unchanged. Dropped functions leave their jars. The "files" of a SQL function of Spark are pieces of its
+definition; Tideline rewrites them like a view's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOADED_KEY: Final = b"functions-loaded"
 
 
 def name_of(event: FunctionCreated) -> str:
-    """Return the name of the created function; ``?`` if the event's object cannot be read."""
+    """Return the name of the created function; ``?`` if the event's object is unreadable."""
     try:
         return (event.function.value.functionName or "?").lower()
     except BadInput:
@@ -47,7 +47,7 @@ def name_of(event: FunctionCreated) -> str:
 
 
 def create(event: FunctionCreated, context: Context) -> None:
-    """Create the function; one that cannot be created is recorded with the reason."""
+    """Create the function, or record the reason of a failure."""
     try:
         put(event.function.copy(), event.event_id, context)
     except BadInput as error:
@@ -126,7 +126,7 @@ def drop(event: FunctionDropped, context: Context) -> None:
 
 
 def report(name: str, event_id: int, error: TidelineError, context: Context) -> None:
-    """Record a function that is not replicated, with the reason."""
+    """Record a function without replication, with the reason."""
     entry = UnreplicatedTable(_entry_name(name), event_id, CODE, str(error))
     if context.tables.unreplicated.get(entry.table) != entry:
         context.tables.unreplicated.put(entry)
@@ -134,7 +134,7 @@ def report(name: str, event_id: int, error: TidelineError, context: Context) -> 
 
 
 def load(event_id: int, context: Context) -> None:
-    """Create the functions that the source has now; events after ``event_id`` are replayed on top."""
+    """Create the present functions of the source; replay of events after ``event_id`` follows."""
     db = context.policy.source_db
     for name in context.source.function_names(db):
         with suppress(NotFound):
@@ -142,5 +142,5 @@ def load(event_id: int, context: Context) -> None:
 
 
 def _entry_name(function: str) -> str:
-    """Return the name under which a function is listed; no table can have it."""
+    """Return the listed name of a function; no table can have it."""
     return f"{function}()"

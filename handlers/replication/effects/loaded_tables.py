@@ -3,17 +3,17 @@ and which tables an unreadable event loads.
 
 - Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename
   moves it to the new name.
-- Events that the loaded rows contain have no effect. A write id up to the one of the load is contained
-  whenever its transaction ends.
-- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one
+- Events that the loaded rows contain have no effect. A load contains a write id up to its own whenever its
+  transaction ends.
+- A table whose new name is in the policy waits for a load, because no event contains its rows. So does one
   whose rows are replicated under only one of its names.
-- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates
-  and deletions name them by these. They would change other rows of the target.
-- The tables that an event may have changed that cannot be read are loaded (``find_changed_tables``).
+- A table that the source rebalanced waits for a load as well. Its rows have new ids, and later updates and
+  deletions name them by these. They would change other rows of the target.
+- The tables possibly changed by an unreadable event get a load (``find_changed_tables``).
 
-A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames
-an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits
-for its own load then.
+A load may be of a later table than an event: if a load of the table ``a`` is as of event 9, and event 7
+renames an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target.
+``b`` waits for its own load then.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def is_loaded(event: Event, table: str, context: Context) -> bool:
 
 
 def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
-    """Return an allocation without the write ids that the loaded rows contain;
-    other events are returned unchanged.
-    """
+    """Return an allocation without the write ids that the loaded rows contain, and other events unchanged."""
     if not isinstance(event, WriteIdsAllocated):
         return event
     pairs = tuple(pair for pair in event.pairs if not context.tables.loads.contains_write(table, pair[1]))
@@ -73,7 +71,7 @@ def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
 
 
 def skip_compaction(event: CompactionCommitted, context: Context) -> str | None:
-    """Return why a compaction at the source has no effect; None if its table must be loaded."""
+    """Return why a compaction at the source has no effect; None if its table needs a load."""
     table = event.table or ""
     if event.compaction_type != _REBALANCE:
         return NOTHING_TO_DO
@@ -88,7 +86,7 @@ def skip_compaction(event: CompactionCommitted, context: Context) -> str | None:
 
 
 def apply_to_waiting(event: Event, table: str, context: Context) -> str | None:
-    """Skip the event of a table that waits for its load; a drop cancels the load, and is applied."""
+    """Skip the event of a table that waits for its load; a drop cancels the load and takes effect."""
     if not isinstance(event, TableDropped):
         return LOADING
     context.tables.loads.remove(table)
@@ -111,8 +109,8 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
 
 
 def apply_rename(event: Event, move: Rename, context: Context) -> str:
-    """Apply a rename of or to a table that waits for its load or was loaded,
-    or of a table that enters the policy.
+    """Apply a rename of or to a table that waits for its load or has one, or of a table that enters the
+    policy.
     """
     covers, loads = context.policy.covers, context.tables.loads
     old, new = move.before[1], move.after[1]
@@ -131,7 +129,9 @@ def apply_rename(event: Event, move: Rename, context: Context) -> str:
 
 
 def remember_rename(event: Event, move: Rename, context: Context) -> None:
-    """Record a rename that the target already has: the entries of loads follow it as when it was applied."""
+    """Record a rename that the target already has: the entries of loads follow it as they would at its
+    application.
+    """
     covers, loads = context.policy.covers, context.tables.loads
     enters = not covers(*move.before) or starts_or_stops(move, context.policy)
     if covers(*move.after) and enters and not _has_load(move.after[1], event, context):
@@ -154,7 +154,7 @@ def _has_load(table: str, event: Event, context: Context) -> bool:
 def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]:
     """Return the tables of the policy that an event without a table may have changed; raise Transient.
 
-    The event's database, if it is known, is that of the policy. An event that cannot be read lacks the names
+    If the event's database is known, it is that of the policy. An event that cannot be read lacks the names
     of its table and database if they do not exist any more, because the relay finds them only then. The
     metastore can count events by database and table without reading their messages, so the policy searches
     for its own names, including that of a dropped database:
@@ -163,10 +163,10 @@ def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]
        no database. The result are the tables of the policy's transactions that the source has ended
        meanwhile, usually none.
     2. It concerns one table that the source or the target has: the result is this table.
-    3. It concerns the database, or a table that is not known any more: the database's properties are renewed,
-       and the result are all tables.
-    4. It cannot be determined, because the log was cleaned or the metastore (before Hive 4) cannot count:
-       the result is that of 3.
+    3. It concerns the database, or a vanished table: replay renews the database's properties, and the result
+       is all tables.
+    4. It is unknown, because the log was cleaned or the metastore (before Hive 4) cannot count: the result is
+       that of 3.
     """
     names = list_tables_to_load(context)
     changed = _find_changed(event, names, context)
@@ -199,9 +199,7 @@ def _find_changed(event: Undecodable, names: Sequence[str], context: Context) ->
 
 
 def _has_log(event_id: int, context: Context) -> bool:
-    """Whether the notification log still has this event;
-    False if its oldest event is too large to be read.
-    """
+    """Whether the notification log still has this event; False if its oldest event is too large to read."""
     try:
         oldest = context.source.next_events(0, 1)
     except LimitExceeded:

@@ -1,8 +1,8 @@
 """Replay of partition events: add, alter, rename, truncate and drop.
 
-Partitions that an open transaction touches are recorded, because Hive omits some of them in its own write
-events (reference: hive-replication.md §0c.2). When the transaction commits, their files are found by listing
-at the source.
+Replay records partitions that an open transaction touches, because Hive omits some of them in its own write
+events (reference: hive-replication.md §0c.2). When the transaction commits, a listing at the source finds
+their files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def add(event: PartitionsAdded, context: Context) -> None:
     """Add the partitions, keeping existing ones unchanged, and copy the files of plain ones.
 
-    They are decoded and sent ``BATCH`` at a time, because an event may contain tens of thousands.
+    Decodes and sends ``BATCH`` of them at a time, because an event may contain tens of thousands.
     """
     for start in range(0, len(event.partitions), BATCH):
         some = replace(event, partitions=event.partitions[start : start + BATCH])
@@ -109,8 +109,8 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
     """Replace the target's partitions by the event's; skip partitions that do not exist.
 
-    Their locations stay, except for plain partitions that were moved at the source. The files of these are
-    copied first.
+    Their locations stay, except for plain partitions that the source moved. It copies the files of these
+    first.
     """
     assert event.table is not None
     write_id = replayed_write_id(event.write_id, owner)
@@ -225,8 +225,8 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Record the partitions whose object contains a write id as touched by its transaction,
-    if its rows are replicated.
+    """Record the partitions whose object contains a write id as touched by its transaction, if its rows have
+    a replica.
     """
     if not context.policy.copies_rows(table or ""):
         return

@@ -1,7 +1,7 @@
 """Events that the target has already, because an earlier run applied them: only the state learns of them.
 
-The state file was lost or is older than the target's position, or a catch-up begins again. Afterwards the
-write-id mapping and the loads are as if the event had been applied.
+The state file is lost or is older than the target's position, or a catch-up begins again. Afterwards the
+write-id mapping and the loads are as after applying the event.
 """
 
 from __future__ import annotations

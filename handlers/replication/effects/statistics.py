@@ -1,8 +1,8 @@
 """Replay of column statistics and of their deletion. The mark of accurate ones is in ``accuracy_marks``.
 
-Statistics are copied as the source computed them, because the data does not change on the way. The target's
-metastore accepts any statistics, even those that damage its state (older or future write ids). Only the order
-protects it, and replay keeps the order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log
+Replay copies the source's statistics, because the data does not change on the way. The target's metastore
+accepts any statistics, even those that damage its state (older or future write ids). Only the order protects
+it, and replay keeps the order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log
 (reference: hive-replication.md §0c.6, §6).
 """
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:
-    """Write the statistics of a table or partition;
-    do nothing if it does not exist, because it was dropped later.
+    """Write the statistics of a table or partition; do nothing if it is gone, because a later event dropped
+    it.
     """
     assert event.table is not None
     statistics = event.statistics.copy()
@@ -53,11 +53,10 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 
 
 def delete(event: StatisticsDeleted, context: Context) -> None:
-    """Delete the statistics of a column;
-    those that do not exist, or whose table was dropped since, are skipped.
+    """Delete the statistics of a column; skip missing ones, and those of a dropped table.
 
-    Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column
-    deleted all of them in Hive 3.1 and none in 4.2; the present statistics of the source show which.
+    Hive refuses the deletion for transactional tables: no source logs one. An event without a column deleted
+    all of them in Hive 3.1 and none in 4.2; the present statistics of the source show which.
     """
     assert event.table is not None
     try:
@@ -112,8 +111,7 @@ def _write(statistics: ColumnStatistics, table: str, write_id: int | None, conte
 def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Context) -> bool:
     """Remove the statistics of columns that the target's table does not have; return whether there were some.
 
-    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE was applied before a
-    restart.
+    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE preceded a restart.
     """
     columns = {(column.name or "").lower() for column in context.table_cache.table(table).sd.cols or []}
     before = statistics.statsObj or []

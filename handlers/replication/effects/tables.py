@@ -1,7 +1,7 @@
 """Replay of table events: create, alter, rename, truncate and drop.
 
-Each is idempotent: after a crash, the events since the last recorded position are applied again, and existing
-objects stay unchanged.
+Each is idempotent: after a crash, replay applies the events since the last recorded position again, and
+existing objects stay unchanged.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def _translate_present(name: str, context: Context) -> None:
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
-    """Replace the target's table by the event's,
-    at the same location unless the source's table was moved (``moves``).
+    """Replace the target's table by the event's, at the same location unless the source moved its table
+    (``moves``).
 
     The write id must be in the table as well, and the write-id list must include it; otherwise the metastore
     silently drops the accuracy of the statistics (reference: hive-4-metastore.md §3).
@@ -208,8 +208,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
 
 
 def _location_after(event: TableAltered, current_name: str, context: Context) -> tuple[str | None, bool]:
-    """Return the target's location after the change, and whether it is another one:
-    only if the source's table was moved.
+    """Return the target's location after the change, and whether it is another one: only if the source moved
+    its table.
 
     A rename moves the directory of a managed table at the source and on the target, by the same call.
     """
@@ -224,8 +224,8 @@ def _location_after(event: TableAltered, current_name: str, context: Context) ->
 
 
 def rename_kept(move: Rename, context: Context) -> None:
-    """Rename a table that is not followed and change nothing else;
-    do nothing if the target has none of the old name.
+    """Rename a table that replay does not follow and change nothing else; do nothing if the target has none
+    of the old name.
     """
     old, new = move.before[1], move.after[1]
     with suppress(NotFound):
@@ -243,8 +243,8 @@ def rename_quarantined(move: Rename, context: Context) -> None:
 
 
 def drop_renamed_away(move: Rename, context: Context) -> None:
-    """Drop a table that was renamed out of the policy,
-    or to a name under which it is loaded, because its later events are not replayed.
+    """Drop a table whose new name is outside of the policy, or is a name under which it has a load, because
+    replay skips its later events.
     """
     with keep_constraints(move.after[1], context) if context.policy.covers(*move.after) else nullcontext():
         _drop(move.before[1], context)

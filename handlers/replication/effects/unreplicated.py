@@ -1,5 +1,5 @@
-"""Tables of a policy's database that cannot be replicated (``replicability``):
-their events have no effect on the replica.
+"""Tables of a policy's database without a possible replica (``replicability``): their events have no effect
+on the target.
 
 Materialized views belong to them, with their rebuilds. Hive's own replication leaves them out as well
 (hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that
@@ -9,20 +9,22 @@ Most events contain the object of their table, which shows the obstacle. An allo
 names are therefore part of the projection's state, with the reasons, which the status shows. Signs in an
 event, and their consequences:
 
-- ``REPLICATED``: the table has neither an obstacle nor an entry. The event is applied.
-- ``LEFT_OUT``: its object has an obstacle. It gets an entry, and the event is skipped.
-- ``LISTED``: it has an entry, and the event has no object. The event is skipped.
-- ``REPLICABLE``: it has an entry, but its object has no obstacle any more. The entry is removed, and the
-  event is applied. The table is loaded, unless the event creates or drops it.
-- ``DROPPED``: it has an obstacle or an entry, and is dropped. The entry is removed, and the event is skipped.
-- ``DROPPED_WITH_ROWS``: the same, but the target has rows of a time when the table was replicated. The drop
-  is applied.
+- ``REPLICATED``: the table has neither an obstacle nor an entry. Replay applies the event.
+- ``LEFT_OUT``: its object has an obstacle. It gets an entry, and replay skips the event.
+- ``LISTED``: it has an entry, and the event has no object. Replay skips the event.
+- ``REPLICABLE``: it has an entry, but its object has no obstacle any more. Replay removes the entry and
+  applies the event. The table gets a load, unless the event creates or drops it.
+- ``DROPPED``: the event drops it, and it has an obstacle or an entry. Replay removes the entry and skips the
+  event.
+- ``DROPPED_WITH_ROWS``: the same, but the target has rows of a time when the table had a replica. The drop
+  takes effect.
 
-An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT. It is
-replayed, which no reader sees, and the write id is forgotten when the CREATE_TABLE arrives.
+An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT.
+Replay applies it, which no reader sees, and forgets the write id when the CREATE_TABLE arrives.
 
 A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the
-rows of the last replicated state, also under a later name. If a table can be replicated again, it is loaded.
+rows of the last replicated state, also under a later name. If replication of a table becomes possible again,
+the table gets a load.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
 
 
 _PAGE: Final = 200
-"""Tables that are read by one call."""
+"""Tables that one call reads."""
 
 
 class Shown(Enum):
@@ -143,7 +145,7 @@ def classify(event: Event, context: Context) -> ShownKind:
 
 
 def has_obstacle(event: Event, context: Context) -> bool:
-    """Whether the event shows that its table cannot be replicated; changes nothing."""
+    """Whether the event shows an obstacle to its table's replication; changes nothing."""
     owner = _find_object(event)
     return owner is not None and _find_obstacle(owner, context) is not None
 
@@ -165,7 +167,7 @@ def _find_object(event: Event) -> Embedded[Table] | None:
 
 
 def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
-    """Return the table's obstacle; most objects need not be decoded for that."""
+    """Return the table's obstacle; usually without decoding the objects."""
     if not may_have_obstacle(owner.text):
         return None
     try:
@@ -175,8 +177,7 @@ def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
 
 
 def _follow_rename(event: Event, context: Context) -> None:
-    """Forget the old name of a listed table;
-    its event shows whether the new name cannot be replicated either.
+    """Forget the old name of a listed table; its event shows whether the new name has an obstacle too.
 
     The target's copy gets the new name too, because its old name may soon belong to another table.
     """
@@ -206,7 +207,7 @@ def _leave_out(event: Event, table: str, obstacle: Obstacle, context: Context) -
 def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
     """Return whether the target has the table, renamed like that of the source.
 
-    Its old name may soon belong to another table. It is replicated under no name from now on.
+    Its old name may soon belong to another table. No name of it is replicated from now on.
     """
     move = find_rename(event)
     if move is not None and context.policy.covers(*move.before):
@@ -233,7 +234,7 @@ def _is_on_target(table: str, context: Context) -> bool:
 def _record(
     table: str, event_id: int, obstacle: Obstacle, context: Context, *, on_target: bool = False
 ) -> None:
-    """Record that ``table`` is not replicated, and why; a recorded reason is not reported again."""
+    """Record that ``table`` has no replica, and why; reports a recorded reason only once."""
     entry = context.tables.unreplicated.get(table)
     if entry is not None and (entry.code, entry.reason) == (obstacle.code, obstacle.reason):
         return
@@ -253,12 +254,11 @@ def record_obstacle(loaded: LoadedTable, context: Context) -> None:
 
 
 def record_existing(event_id: int, context: Context) -> None:
-    """Record tables of the source that cannot be replicated and of which no event was applied yet:
-    those that the target lacks.
+    """Record tables of the source with an obstacle and without an event so far: those that the target lacks.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only
-    after their next event. Those that the target has in the same form are recorded, too: a version that did
-    not recognise their kind has replicated a part.
+    after their next event. Also records those that the target has in the same form: a version that did not
+    recognise their kind has replicated a part.
     """
     policy = context.policy
     try:

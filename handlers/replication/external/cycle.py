@@ -2,8 +2,8 @@
 differences.
 
 The location of a file on the target depends only on its location at the source: ``external_base`` and the
-source's path. So a cycle need not coordinate with replay about where a table is. A table that was moved at
-the source gets its files in the new directory before or after replay moves the table there.
+source's path. So a cycle need not coordinate with replay about where a table is. A table that moved at the
+source gets its files in the new directory before or after replay moves the table there.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ DIRECTORY_LIST = "_external_tables_info"
 
 @dataclass(frozen=True, slots=True)
 class ExternalSettings:
-    """How the files of external tables are copied."""
+    """How to copy the files of external tables."""
 
     every_s: float
     delete: bool
     workers: int
-    """Directories that are compared, and files that are copied, at the same time."""
+    """Directories to compare, and files to copy, at the same time."""
     list_directory: Path | None = None
     """Directory for the list of directories."""
 
@@ -72,7 +72,7 @@ class CycleProgress:
     began_s: float
     tables: int = 0
     directories: int = 0
-    """Directories that were listed for copying, without nested ones."""
+    """Directories listed for copying, without nested ones."""
     counts: TreeCounts = field(default_factory=TreeCounts)
     problems: Sequence[TableProblem] = ()
     ended_s: float | None = None
@@ -144,10 +144,9 @@ class ExternalCycle:
             self._records.complete(int(progress.began_s))
 
     def _list_tables(self) -> tuple[list[TableDirectories], list[TableProblem]]:
-        """Return the external tables that are followed and on the target;
-        a table that waits for its load is copied by that.
+        """Return the followed external tables on the target; the load of a waiting table copies its files.
 
-        Tables without rows (``metadata_only``) are left out.
+        Leaves out tables without rows (``metadata_only``).
         """
         policy, loads = self._context.policy, self._context.tables.loads
         names = [
@@ -159,7 +158,7 @@ class ExternalCycle:
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
 
     def _write_list(self, tables: Iterable[TableDirectories]) -> None:
-        """Write the list of directories, so that a reader sees the old or the new one; raise
+        """Write the list of directories, of which a reader sees the old or the new one; raise
         FilesUnavailable.
         """
         if self._settings.list_directory is None:

@@ -1,8 +1,8 @@
 """Runs the cycles of one policy in its own thread, while replay follows.
 
-Replay's thread calls ``step`` between two batches, which starts a cycle when one is due. A cycle uses
-metastore clients, copy threads and its own store, so that it neither waits for replay nor delays it. Its
-copies appear only while this instance holds the target.
+Replay's thread calls ``step`` between two batches, which starts a cycle when one is due. A cycle uses its own
+metastore clients, copy threads and store: it neither waits for replay nor delays it. Its copies appear only
+while this instance holds the target.
 """
 
 from __future__ import annotations

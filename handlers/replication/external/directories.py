@@ -1,7 +1,7 @@
 """One directory of a tree: compares both sides, and makes the files of the target those of the source.
 
-The directory is listed again after the copies, because the source may change meanwhile. A large directory is
-copied in batches, and the records of a batch are written when its copies have ended. A stopped run therefore
+A second listing follows the copies, because the source may change meanwhile. A large directory needs several
+batches of copies, and the records of a batch are written when its copies have ended. A stopped run therefore
 continues with its batch.
 """
 
@@ -48,7 +48,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
-    """A directory that could not be copied completely."""
+    """A directory with an incomplete copy."""
 
     directory: str
     code: str
@@ -67,7 +67,7 @@ class TreeCounts:
     files: int = 0
     """Files at the source."""
     copied: int = 0
-    """Files that were written on the target."""
+    """Files written on the target."""
     size_bytes: int = 0
     """Bytes of these files."""
     removed: int = 0
@@ -100,11 +100,11 @@ class DirectoryCopier:
         delete: bool,
         require_held: Callable[[], None],
     ) -> None:
-        """``base`` is a directory above all targets, which must exist:
-        otherwise the target's file system is not mounted.
+        """``base`` is a directory above all targets, which must exist: otherwise the target's file system has
+        no mount.
 
-        ``require_held`` raises Fenced if another instance has taken over the target; called before files are
-        removed.
+        ``require_held`` raises Fenced if another instance has taken over the target; called before removing
+        files.
         """
         self._files = files
         self._copies = copies
@@ -140,8 +140,8 @@ class DirectoryCopier:
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
         """Copy, remove and record by the plan; ``outcomes`` are those of its copies, if a job has made them.
 
-        The first failure of a copy is raised after everything else was done. If all copies of a batch fail,
-        the next is not tried.
+        Raises the first failure of a copy after everything else is done. If all copies of a batch fail, it
+        does not try the next.
         """
         tree, plan = compared.tree, compared.plan
         failure: TidelineError | None = None
@@ -159,14 +159,12 @@ class DirectoryCopier:
             raise failure
 
     def report(self, tree: Tree, error: TidelineError) -> None:
-        """Count a directory that could not be copied completely."""
+        """Count a directory with an incomplete copy."""
         with self._lock:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
 
     def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries without those whose names cannot be used;
-        these are reported, and all others are copied.
-        """
+        """Return the entries without those of unusable names, which it reports; the others can be copied."""
         safe, errors = _split_safe(tree, entries)
         if errors:
             others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""
@@ -190,7 +188,7 @@ class DirectoryCopier:
         return outcomes
 
     def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> TidelineError | None:
-        """Record the files that were copied; return the first failure of the others."""
+        """Record the copied files; return the first failure of the others."""
         tree = compared.tree
         copied = {name: not each.skipped for name, each in outcomes.items() if isinstance(each, Copied)}
         failpoint("external.after-copies")

@@ -1,7 +1,7 @@
-"""Records of the files that were copied, in their own store, and of the last complete cycle.
+"""Records of the copied files, in their own store, and of the last complete cycle.
 
-The thread of a cycle writes them while replay writes its position, so that they are in another store. Losing
-them costs a comparison of all bytes, and no file.
+The thread of a cycle writes them while replay writes its position, hence another store. Losing them costs a
+comparison of all bytes, and no file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Makes directories of the target equal to those of the source, several at a time.
 
-Each directory is compared and copied independently (``directories``). One whose files cannot be copied is
-reported, and the others are copied nevertheless. With copy jobs, directories with files to copy wait until
-all are compared, or their files are many enough for one job. If they are too few for a job, this process
-copies them.
+Each directory is compared and copied independently (``directories``). One with a failed copy is reported, and
+the copies of the others continue. With copy jobs, directories with files to copy wait until the comparison of
+all ends, or their files are many enough for one job. If they are too few for a job, this process copies them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 BATCH_FILES_MAX: Final = 100_000
 BATCH_BYTES_MAX: Final = 1024**4
-"""Files and bytes of one job at most, so that memory is bounded and copies are recorded from time to time."""
+"""Files and bytes of one job at most: memory is bounded, and copies are recorded from time to time."""
 
 
 class TreeCopier:
@@ -116,7 +115,7 @@ class TreeCopier:
             return None
 
     def _finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Finish a directory; a failure is counted, and the directories below are copied nevertheless."""
+        """Finish a directory; a failure counts, and the copies of the directories below continue."""
         if self._stopping.is_set() and outcomes is None:
             raise Interrupted("the copy of external tables was stopped", directory=str(compared.tree.source))
         try:

@@ -1,11 +1,11 @@
 """The beginning and the end of a policy's bootstrap; the loads in between are in ``bootstrap_run``.
 
-The order of the steps, each of which may be repeated after a crash:
+The order of the steps, each repeatable after a crash:
 
-1. Read the source's current event id L. Only then is the database examined: in the other order, changes in
-   between would be lost (HIVE-19927).
-2. Mark the source database, so that its change manager keeps deleted files. Create the target database, or
-   take over an empty one or an unfinished bootstrap. While it is unfinished, the database carries
+1. Read the source's current event id L. The look at the database comes after that: in the other order,
+   changes in between would be lost (HIVE-19927).
+2. Mark the source database: its change manager then keeps deleted files. Create the target database, or take
+   over an empty one or an unfinished bootstrap. While it is unfinished, the database carries
    ``tideline.bootstrap``, and Hive does not compact it.
 3. Record the position L, and a waiting load for each table in scope, in one store transaction.
 4. Load all tables, each as of its own event after L.
@@ -63,9 +63,9 @@ class BootstrapResult:
     event_id: int
     """Following starts after this event."""
     repeated: bool
-    """True if the policy was already bootstrapped and nothing was changed."""
+    """True if the policy had its bootstrap already and nothing changed."""
     tables: int = 0
-    """Tables and views that are loaded."""
+    """Tables and views to load."""
 
 
 def begin_bootstrap(
@@ -76,7 +76,7 @@ def begin_bootstrap(
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
     it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
-    unless ``reuses_files``: then they are replaced, and only files that differ are copied (``reuse``).
+    unless ``reuses_files``: then it replaces them and copies only files that differ (``reuse``).
     """
     recorded = store.get(POSITION_KEY)
     if recorded is not None:
@@ -97,7 +97,7 @@ def begin_bootstrap(
 
 
 def is_pending(reader: Reader) -> bool:
-    """Whether the policy's bootstrap has begun and is not finished."""
+    """Whether the policy's bootstrap is unfinished."""
     return reader.get(PENDING_KEY) is not None
 
 
@@ -149,7 +149,7 @@ def _prepare_target(
 ) -> None:
     """Create the target database with the marks of a bootstrap, or put them on an existing one.
 
-    If nothing must be loaded, it is finished at once: an id left there by an earlier replica would hide
+    If there is nothing to load, it is finished at once: an id left there by an earlier replica would hide
     events.
     """
     marks = {BOOTSTRAP: PENDING, NO_COMPACTION: "true"} if names else {LAST_ID: str(event_id)}

@@ -42,12 +42,12 @@ class PlannedTable:
     open_transactions: tuple[int, ...] = ()
     """Transactions that hold a write id of the table; its load would wait until they end."""
     reason: str | None = None
-    """Why the table is not replicated."""
+    """Why the table has no replica."""
 
 
 def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
-    """Yield the tables that a bootstrap of the policy would load now, by name;
-    those that vanish meanwhile are left out.
+    """Yield the tables that a bootstrap of the policy would load now, by name, without those that vanish
+    meanwhile.
     """
     for name in list_tables(tools.source, tools.policy):
         tools.step()

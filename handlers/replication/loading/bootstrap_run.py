@@ -1,9 +1,9 @@
-"""The loads of a bootstrap: several tables at a time, each recorded as soon as it is finished.
+"""The loads of a bootstrap: several tables at a time, each recorded as soon as it ends.
 
 Worker threads load tables with their own metastore clients. Only the calling thread writes the state, so a
-kill at any moment costs no finished table. A table that fails for its own reason (``OWN_FAULTS``) is handled
-as the policy requires, by default it is quarantined; any other failure is tried again later. The others
-continue meanwhile. Views follow after the tables.
+kill at any moment costs no finished table. The policy decides on a table that fails for its own reason
+(``OWN_FAULTS``), by default a quarantine; any other failure leads to a later retry. The others continue
+meanwhile. Views follow after the tables.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ TRIES_MAX: Final = 5
 """Tries of one table in one run; then the run fails once all others are loaded, and the next run tries
 again."""
 OWN_FAULTS: Final = (BadInput, Refused)
-"""Failures of a load that are the table's own. All others are retried, because the table is not to blame for
-them."""
+"""Failures of a load that are the table's own. All others lead to retries, because the table is not to blame
+for them."""
 _BACKOFF: Final = Backoff(1.0, 30.0)
 _POLL_S: Final = 0.5
 _TABLES_PAGE: Final = 200
@@ -50,10 +50,10 @@ class BootstrapProgress(LoadProgress, Protocol):
     """Receives the progress of a bootstrap in addition to that of its loads."""
 
     def started(self, tables: int, loaded: int) -> None:
-        """The bootstrap has ``tables`` tables, of which ``loaded`` were loaded by an earlier run."""
+        """The bootstrap has ``tables`` tables; an earlier run loaded ``loaded`` of them."""
 
     def finished(self, table: LoadedTable) -> None:
-        """A table is loaded and recorded."""
+        """The load of a table is finished and recorded."""
 
     def failed(self, table: str, problem: str) -> None:
         """A try failed."""
@@ -98,7 +98,7 @@ def run_bootstrap(
 ) -> None:
     """Load the tables of an unfinished bootstrap, and finish it; do nothing if there is none.
 
-    Raises Interrupted if it is stopped, and the last error of a table that still fails once all others are
+    Raises Interrupted after a stop, and the last error of a table that still fails once all others are
     loaded.
     """
     if is_pending(store):
@@ -122,7 +122,7 @@ class _BootstrapRun:
         self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
         self._tries: dict[str, int] = {}
         self._later: list[tuple[float, str]] = []
-        """When failed tables are tried again."""
+        """Time of the next try of failed tables."""
 
     def run(self) -> None:
         """Load all waiting tables, then all waiting views."""
@@ -155,8 +155,8 @@ class _BootstrapRun:
         return views
 
     def _load(self, loads: Iterable[TableLoad]) -> None:
-        """Give the loads to the workers and record their outcomes,
-        until each is loaded, given up or failed too often.
+        """Give the loads to the workers and record their outcomes, until each has ended, is given up or has
+        failed too often.
         """
         open_loads = {load.table: load for load in loads}
         for load in open_loads.values():

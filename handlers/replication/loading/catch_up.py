@@ -1,26 +1,25 @@
 """Catches up one loaded table: applies its events between the load and the position of replay.
 
-It runs in pieces between batches of replay, so that a table that is far behind does not hold up the others
+It runs in pieces between batches of replay: a table that is far behind does not hold up the others
 (``follower``). The table was waiting all the time, so no event in between renamed or dropped it: that would
 have cancelled the load.
 
 Transactions need care, because a transaction may have written other tables too. If replay has already ended
-it on the target, it is opened, allocated and ended there once more, for this table alone. If it is still
-open, the target answers with the open transaction, and replay ends it later for all tables. That is why the
-open write ids are handed over to replay's write-id mapping at the end. And that is why replay completes the
+it on the target, catch-up opens, allocates and ends it there once more, for this table alone. If it is still
+open, the target answers with the open transaction, and replay ends it later for all tables. That is why
+replay's write-id mapping takes over the open write ids at the end. And that is why replay completes the
 catch-up before it ends a transaction that holds a write id of this table: otherwise the target would show the
 write id without its files. It also completes it before it renames the table.
 
 A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it
 stopped; replay's mapping still has them, and no transaction of theirs has ended since. If such a table fails
-again, or was renamed by the event that failed, it stops before anything incomplete is committed, and is
-loaded.
+again, or the failed event renamed it, it stops before committing anything incomplete, and gets a load.
 
 Repeating an allocation after its commit would damage the table. Here as well, progress is therefore recorded
-before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to
-it are only remembered. Later allocations are known again once the first ``PIECE_EVENTS`` events after it are
-applied: replay waits for that (``is_restored``), because it could not know which transactions hold write ids
-of this table.
+before every end of a transaction, in the entry of the load, and after each piece. After a crash, catch-up
+only remembers events up to it. Later allocations are known again once the first ``PIECE_EVENTS`` events after
+it are applied: replay waits for that (``is_restored``), because it could not know which transactions hold
+write ids of this table.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
 
 
 PIECE_EVENTS: Final = 1_000
-"""The progress is recorded after so many event ids."""
+"""A record of the progress follows after so many event ids."""
 
 
 class ResumeFailed(Exception):
@@ -104,7 +103,7 @@ class CatchUp:
 
     @property
     def is_restored(self) -> bool:
-        """Whether everything that an earlier process may have allocated for the table is known again."""
+        """Whether every possible allocation of an earlier process for the table is known again."""
         return self.reached >= self._load.caught_up_id + PIECE_EVENTS
 
     def concerns(self, event: Event) -> bool:
@@ -157,7 +156,7 @@ class CatchUp:
             raise ResumeFailed(f"event {event.event_id} cannot be read")
 
     def _complete_event(self, event_id: int) -> None:
-        """Note that all parts of the event are applied."""
+        """Note the last part of the event."""
         self.reached = event_id
         if event_id - self._recorded >= PIECE_EVENTS:
             self._record_progress(event_id)
@@ -168,7 +167,7 @@ class CatchUp:
 
     @property
     def was_dropped(self) -> bool:
-        """Whether the events dropped the table, so that nothing of the load is left."""
+        """Whether the events dropped the table: nothing of the load is left."""
         return self._load.table not in self._own.tables.loads
 
     @property
@@ -205,7 +204,7 @@ class CatchUp:
         }
 
     def _record_before(self, event_id: int) -> None:
-        """Record that all events before this one are applied, before the end of a transaction is sent."""
+        """Record that all events before this one are applied, before sending the end of a transaction."""
         self._main.target_position.require_held()
         self._record_progress(event_id - 1)
         if self._own.tables.quarantine.unsaved:

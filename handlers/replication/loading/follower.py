@@ -37,7 +37,7 @@ TURN_S: Final = 2.0
 log = structlog.get_logger(__name__)
 
 FAULTS_MAX: Final = 5
-"""Internal errors of the target in a row while a table catches up, after which it is loaded again."""
+"""Internal errors of the target in a row during a catch-up, after which the table gets another load."""
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class LoadFollower:
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
         """Make tables wait for a load, and no longer followed or quarantined; return them.
 
-        Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy
-        does not cover one of them, and then changes nothing.
+        Those that already wait stay as they are, but get a try at once. Raises NotFound if the policy does
+        not cover one of them, and then changes nothing.
         """
         names = tuple(dict.fromkeys(table.lower() for table in tables))
         for table in names:
@@ -111,8 +111,8 @@ class LoadFollower:
         return Release(entry.table, entry.event_id, None)
 
     def load_unlogged(self) -> None:
-        """Load the tables that were quarantined because files that Hive did not log are gone;
-        called between two batches.
+        """Load the tables quarantined because files that Hive did not log are gone; called between two
+        batches.
         """
         for entry in self.context.tables.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
@@ -146,8 +146,8 @@ class LoadFollower:
         self.context.tables.loads.remove(table)
 
     def _forget(self, table: str) -> None:
-        """Forget a table whose rows will be replaced.
-        Transactions that wrote into it are still ended on the target.
+        """Forget a table before the replacement of its rows. Transactions that wrote into it still end on the
+        target.
         """
         self.files.discard_table(table)
         self.context.tables.quarantine.remove(table)
@@ -155,14 +155,12 @@ class LoadFollower:
         self.context.table_cache.forget(table)
 
     def to_load(self) -> tuple[TableLoad, ...]:
-        """Return the tables whose rows must be loaded, those that wait longest first."""
+        """Return the tables whose rows need a load, those that wait longest first."""
         entries = [entry for entry in self.context.tables.loads.waiting() if not entry.is_catching_up]
         return tuple(sorted(entries, key=lambda entry: (entry.requested_s, entry.table)))
 
     def finish(self, loaded: LoadedTable) -> None:
-        """Record that a table is loaded.
-        If replay is already beyond the load's event, the table must catch up.
-        """
+        """Record a finished load. If replay is already beyond the load's event, the table must catch up."""
         loads = self.context.tables.loads
         if not loads.is_waiting(loaded.table):
             return
@@ -181,13 +179,12 @@ class LoadFollower:
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
-        """Give each table that catches up a turn;
-        return whether one of them needs more. Must be called before the next batch.
+        """Give each table that catches up a turn; return whether one of them needs more. Call it before the
+        next batch.
 
-        All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is
-        never divided. The turn of a table is twice as long as the one before if the table did not come closer
-        to replay. ``read`` returns the events after the first id up to the second one. Raises replay's
-        errors.
+        All turns together take ``TURN_S``: other tables wait no longer than that; a single event is never
+        divided. The turn of a table is twice as long as the one before if the table did not come closer to
+        replay. ``read`` returns the events after the first id up to the second one. Raises replay's errors.
         """
         self._read = read
         entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}
@@ -218,7 +215,7 @@ class LoadFollower:
                 self._run(load, work, lambda: False)
 
     def restart(self) -> None:
-        """Clear the memory, because the state was read again."""
+        """Clear the memory after another reading of the state."""
         self._works.clear()
 
     def _run(self, load: TableLoad, work: CatchUp, may_stop: Callable[[], bool]) -> None:

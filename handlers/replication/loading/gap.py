@@ -1,16 +1,16 @@
-"""Crossing a gap: events that were removed from the log and from the topic before a policy applied them.
+"""Crossing a gap: events that log and topic lost before a policy applied them.
 
-The changes of the lost events are unknown, so every table of the policy is loaded again, and following
-continues after the newest event of the source. The order matters as in a bootstrap: the event id is read
-first, and the tables are listed afterwards.
+The changes of the lost events are unknown: every table of the policy gets a load, and following continues
+after the newest event of the source. The order matters as in a bootstrap: read the event id first, and list
+the tables afterwards.
 
 1. Read the source's current event id L.
 2. Renew the target database, and make all tables wait for a load: those of the source, and those that only
    the target has, which the load drops.
 3. Record the position L in the same store transaction as the loads, then write it to the target.
 
-Transactions that ended within the gap are aborted on the target by the reconciliation, because the source no
-longer has them open. Those that still run are ended by their own events.
+The reconciliation aborts transactions on the target that ended within the gap, because the source no longer
+has them open. Those that still run end by their own events.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CrossedGap:
-    """A gap that was crossed:
-    events after ``after`` up to ``upto`` were not applied, and the tables are loaded instead.
-    """
+    """A crossed gap: loads of the tables replace the events after ``after`` up to ``upto``."""
 
     after: int
     upto: int
@@ -56,8 +54,8 @@ def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower)
 
 
 def _require_gap(context: Context, position: int) -> None:
-    """Raise InvalidRequest if the event after ``position`` can still be read from the source's log,
-    or does not exist yet.
+    """Raise InvalidRequest if the source's log still has the event after ``position``, or does not have it
+    yet.
     """
     current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)

@@ -1,9 +1,9 @@
 """Loads waiting tables one after another in its own thread, while replay follows all other tables.
 
 Replay's thread calls ``step`` between two batches: it takes over a finished load and starts the next one. A
-load that fails is tried again after a pause that grows, for each table on its own. The load uses metastore
-its own clients and copy threads, so that it neither waits for replay nor delays it, and it writes nothing
-into the policy's state: only replay's thread does.
+failed load waits for a pause that grows, for each table on its own. The load uses metastore its own clients
+and copy threads, so that it neither waits for replay nor delays it, and it writes nothing into the policy's
+state: only replay's thread does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BACKOFF: Final = Backoff(2.0, 300.0)
-"""The pause before a table whose load failed is loaded again."""
+"""The pause between a failed load of a table and the next."""
 JOIN_S: Final = 30.0
 
 
@@ -53,8 +53,8 @@ class _Run:
 
 
 class LoadThread:
-    """The loads of one policy while it is followed.
-    All methods belong to replay's thread, except for ``table``.
+    """The loads of one policy while it follows. All methods belong to replay's thread, except for
+    ``table``.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LoadThread:
 
     @property
     def table(self) -> str | None:
-        """The table that is being loaded; for any thread."""
+        """The table under load; for any thread."""
         run = self._run
         return None if run is None else run.entry.table
 
@@ -159,10 +159,11 @@ class LoadThread:
         self._due_s.pop(table, None)
 
     def cancel(self, table: str) -> None:
-        """Stop the load of ``table``, if it runs, and wait until it touches nothing any more;
-        its result is discarded.
+        """Stop the load of ``table``, if it runs, and wait until it touches nothing any more; discards its
+        result.
 
-        Raises Transient if it does not end: replay must not change the table meanwhile, and is repeated.
+        Raises Transient if it does not end: replay must not change the table meanwhile, and repeats the
+        event.
         """
         self._due_s.pop(table, None)
         if self._run is not None and self._run.entry.table == table:

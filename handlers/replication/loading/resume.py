@@ -1,13 +1,12 @@
-"""The release of a quarantined table: replay continues at its stop if possible; otherwise the table is
-loaded.
+"""The release of a quarantined table: replay continues at its stop if possible; otherwise the table gets a
+load.
 
 A resumed table is a load whose rows are on the target already, as of the event before the one that failed,
-and catches up like every other load (``catch_up``). Nothing is copied but the files of the events that it
-missed.
+and catches up like every other load (``catch_up``). It copies only the files of the missed events.
 
-The rule is in ``state/transactions/resumption``. Here its facts are collected: the entry of the quarantine,
-the write-id mapping, the target's table and write ids, and whether the events can still be read. If the table
-fails again while it resumes, it is loaded, so every release ends with a followed table.
+The rule is in ``state/transactions/resumption``. This module collects its facts: the entry of the quarantine,
+the write-id mapping, the target's table and write ids, and whether the events are still readable. If the
+table fails again while it resumes, it gets a load: every release ends with a followed table.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ class Release:
 
     table: str
     resumes_at: int | None
-    """The event at which replay of the table continues; None if it is loaded."""
+    """The event at which replay of the table continues; None for a load."""
     reason: str | None
-    """Why it is loaded; None if it resumes."""
+    """The reason of the load; None if it resumes."""
 
 
 def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadEvents) -> str | None:
-    """Return why a quarantined table must be loaded; None if it can resume. Raises Transient."""
+    """Return why a quarantined table needs a load; None if it can resume. Raises Transient."""
     write_ids = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
     target = _read_target(entry, write_ids, context)
     obstacle = find_obstacle(entry.stopped, table=entry.table, held=write_ids, target=target)
@@ -56,7 +55,7 @@ def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadE
 
 
 def _find_lost_event(event_id: int, read: ReadEvents) -> str | None:
-    """Return why the event cannot be read any more; None if it can."""
+    """Return why the event is no longer readable; None if it is."""
     try:
         is_readable = any(True for _ in read(event_id - 1, event_id))
     except GapDetected as gap:

@@ -1,16 +1,16 @@
 """The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
 
-The tables of the target database are dropped without their files, and the loads create them again in the same
+It drops the tables of the target database without their files, and the loads create them again in the same
 directories. A load copies only files that differ, and removes others that are not part of the table
 (``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
-Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It
-forgets them with a table that is dropped with its files. So an empty table of the same name is created in its
-own directory, and dropped.
+Hive keeps the write ids of a table dropped without its files, and a load could not set them then. It forgets
+them with a table dropped with its files. This step therefore creates an empty table of the same name in its
+own directory, and drops it.
 
-Directories that no table of the source explains are removed here, with the tables and partitions that the
-source does not have. A partition that is dropped at the source between this and its table's load is removed
-by the load (``remove_other_directories``).
+It also removes directories that no table of the source explains, with the tables and partitions that the
+source does not have. The load removes a partition that the source drops between this and its table's load
+(``remove_other_directories``).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _AT_ONCE: Final = 100
 def detach_tables(
     *, source: Metastore, target: Metastore, policy: Policy, database: Database, names: Collection[str]
 ) -> None:
-    """Drop the tables of the target database,
-    and keep the files of those that the source has (``names``); may be repeated.
+    """Drop the tables of the target database, and keep the files of those that the source has (``names``);
+    repeatable.
 
     Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the
     drops for the source's.
@@ -85,9 +85,7 @@ def _require_unused(database: Database, policy: Policy) -> None:
 
 
 def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, *, in_scope: bool) -> bool:
-    """Drop a table; return whether its files stay,
-    because the table of the source will be created in the same directory.
-    """
+    """Drop a table; return whether its files stay, because the source's table will use the same directory."""
     name = table.tableName or ""
     keeps = in_scope and owns_data(table) and _is_reusable(table, source, target, policy)
     if keeps and table.partitionKeys:
@@ -99,7 +97,7 @@ def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, 
 def forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
     """Let Hive forget the write ids of a table that does not exist; its files at ``location`` stay.
 
-    If the location is not known, as after a crash, files in the directory of its name are removed.
+    If the location is unknown, as after a crash, it removes files in the directory of its name.
     """
     aside = (
         None if location is None else str(parse_location(location).parent.child(f"tideline-detached-{name}"))

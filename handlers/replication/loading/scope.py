@@ -1,9 +1,9 @@
-"""Tables that enter or leave a policy because its patterns were changed in the configuration.
+"""Tables that enter or leave a policy by a change of its patterns in the configuration.
 
-The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while
-the policy follows. Tables that only the old ones cover stay on the target as they are, and replay forgets
-them; an operator may drop them (``LeftTables``). Tables that both cover are loaded again if their rows are
-replicated by only one of them (``metadata_only``).
+The state has the patterns of the last start. Tables of the source that only the new ones cover get a load
+while the policy follows. Tables that only the old ones cover stay on the target as they are, and replay
+forgets them; an operator may drop them (``LeftTables``). Tables that both cover get another load if only one
+of them replicates their rows (``metadata_only``).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
 
 
 def store_patterns(policy: Policy, store: Store) -> None:
-    """Store the policy's patterns, once their changes are recorded."""
+    """Store the policy's patterns, after recording their changes."""
     value = orjson.dumps(_patterns(policy))
     if store.get(PATTERNS_KEY) != value:
         with store.transaction() as txn:
@@ -87,7 +87,7 @@ def store_patterns(policy: Policy, store: Store) -> None:
 
 
 def _read_policy(policy: Policy, reader: Reader) -> Policy | None:
-    """Return the policy with its stored patterns; None if none are stored."""
+    """Return the policy with its stored patterns; None if there are none."""
     text = reader.get(PATTERNS_KEY)
     if text is None:
         return None

@@ -1,12 +1,11 @@
 """Whether a policy is active: an operator may pause it for a while, or retire it permanently.
 
-Both are in the policy's state file, so that a restart of the daemon neither resumes nor follows the policy
-again.
+The policy's state file has both: a restart of the daemon neither resumes nor follows the policy again.
 
 A retirement removes everything on both sides that still refers to the policy. The replica stays as it is.
 ``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
-transactions that are still open on the target would stay open for days and hold up its cleaner. Every step
-may be repeated.
+transactions that are still open on the target would stay open for days and hold up its cleaner. Every step is
+repeatable.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ class Pause:
         self._clock = clock
 
     def since_s(self) -> int | None:
-        """Return the Unix time since which the policy is paused; None if it is not."""
+        """Return the Unix time of the pause; None if there is none."""
         stored = self._store.get(PAUSED_KEY)
         return None if stored is None else int(stored)
 
     def begin(self) -> int:
-        """Pause the policy; return since when it is paused."""
+        """Pause the policy; return since when it pauses."""
         since_s = self.since_s()
         if since_s is None:
             since_s = int(self._clock())
@@ -67,7 +66,7 @@ class Retirement:
 
     policy: str
     aborted: int
-    """Replayed transactions that were aborted on the target."""
+    """Replayed transactions aborted on the target."""
     unmarked: bool
     """Whether the source database named the policy in ``repl.source.for``."""
 
@@ -93,7 +92,7 @@ def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store
 
 
 def require_active(store: Reader, policy: Policy) -> None:
-    """Raise ConfigError if the policy was retired."""
+    """Raise ConfigError for a retired policy."""
     if store.get(RETIRED_KEY) is not None:
         raise ConfigError(
             "the policy was retired",

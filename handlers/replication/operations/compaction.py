@@ -1,10 +1,10 @@
 """Compactions of a replica's tables: requests on the target, their state there, and the compactor's remaining
 work.
 
-Compactions of the source are not replicated, because their files would be copied a second time. The target
-compacts on its own: its initiator works on replicated tables as on any others, and an operator may request
-more. Readers see the same rows before, during and after, since Hive names the result after its own
-transaction. Replay is not affected: a compaction ends below the lowest open write id.
+Replay skips compactions of the source, because their files would be copied a second time. The target compacts
+on its own: its initiator works on replicated tables as on any others, and an operator may request more.
+Readers see the same rows before, during and after, since Hive names the result after its own transaction.
+They do not affect replay: a compaction ends below the lowest open write id.
 
 Hive keeps a record of every compaction for days, so a backlog reads only the states that matter, each by a
 separate call with a limit. A failed compaction matters until a later one of the same table or partition
@@ -70,8 +70,8 @@ class CompactionState:
 def request_compactions(
     target: Metastore, policy: Policy, table: str, partitions: Sequence[str] = (), kind: Kind = "major"
 ) -> list[RequestedCompaction]:
-    """Queue a compaction of a table, or of its named partitions (all of them if none is named);
-    returns at once.
+    """Queue a compaction of a table, or of its named partitions (all of them if there are no names); returns
+    at once.
 
     Raises NotFound for an unknown table, InvalidRequest for one without transactions, or for partitions that
     it does not have.
@@ -138,12 +138,12 @@ STATES: Final[Mapping[str, str]] = {
     QUEUED: "i",
     "ready for cleaning": "r",
 }
-"""The states that are read, with Hive's letters; those that need attention first."""
+"""The states to read, with Hive's letters; those that need attention first."""
 _SUCCEEDED: Final = frozenset({"succeeded", "ready for cleaning"})
 READ_MAX: Final = 10_000
-"""Compactions of one state that are read; more are not counted."""
+"""Compactions of one state to read; more do not count."""
 CHECKED_MAX: Final = 100
-"""Failed tables and partitions for which later compactions are read; further ones count as failed."""
+"""Failed tables and partitions whose later compactions are read; further ones count as failed."""
 
 _Object = tuple[str, str]
 
@@ -161,8 +161,8 @@ class CompactionBacklog:
 
 
 def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
-    """Return the compactions of database ``db``;
-    at most ``listed_max`` are listed. Raises the errors of the metastore.
+    """Return the compactions of database ``db``; lists at most ``listed_max``. Raises the errors of the
+    metastore.
     """
     by_state = {state: _read(target, db, state) for state in STATES}
     for state in (FAILED, DID_NOT_INITIATE):

@@ -1,15 +1,15 @@
 """Failover: the replica becomes a separate database, which writers may use.
 
-The steps, each of which may be repeated after a crash. The source is needed for the last one only:
+The steps, each repeatable after a crash. Only the last one needs the source:
 
 1. Refuse if tables are incomplete, unless forced: quarantined ones, those that wait for a load, and those
    that left the policy.
-2. Record the point in the policy's state. From now on, the policy is not followed any more.
+2. Record the point in the policy's state. From now on, the daemon does not follow the policy any more.
 3. Remove the files under open write ids (``transactions.open_writes``), then abort the replayed transactions.
 4. Remove all parameters of replication from the target database in one call, and name the point there
-   (``tideline.promoted``). Every other instance is fenced by that, because its epoch is gone.
-5. Remove the policy from ``repl.source.for`` of the source, if the source can be reached. If not, a
-   repetition does it later.
+   (``tideline.promoted``). That fences every other instance, because its epoch is gone.
+5. Remove the policy from ``repl.source.for`` of the source, if it answers. If not, a repetition does it
+   later.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Point:
     """The state of the source that a replica shows."""
 
     event_id: int
-    """The last event that was applied."""
+    """The last applied event."""
     time_s: int | None = None
-    """The time of the event at the source (Unix time), if it is known."""
+    """The time of the event at the source (Unix time), if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Promotion:
     open_writes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Write ids of transactions that are not part of the replica; they show no rows."""
     aborted: int = 0
-    """Replayed transactions that are aborted."""
+    """Replayed transactions to abort."""
     incomplete: Sequence[IncompleteTable] = ()
     missing: Sequence[IncompleteTable] = ()
-    """Tables of the source that cannot be replicated and are not in the database."""
+    """Tables of the source that are not in the database, because they have no possible replica."""
     removed: Sequence[str] = ()
-    """Parameters that are removed from the target database."""
+    """Parameters to remove from the target database."""
     unmarked: bool | None = None
-    """Whether the source database named the policy; None if the source could not be reached."""
+    """Whether the source database named the policy; None if the source did not answer."""
 
     def to_bytes(self) -> bytes:
         """Return the stored form."""
@@ -99,13 +99,13 @@ class Promotion:
 
 
 def find_promotion(store: Reader) -> Promotion | None:
-    """Return the promotion that was begun or done; None if there was none."""
+    """Return a begun or finished promotion; None if there was none."""
     stored = store.get(PROMOTED_KEY)
     return None if stored is None else Promotion.from_bytes(stored)
 
 
 def require_not_promoted(store: Reader, policy: Policy) -> None:
-    """Raise ConfigError if the policy was promoted."""
+    """Raise ConfigError after a promotion of the policy."""
     if find_promotion(store) is not None:
         raise ConfigError(
             "the policy was promoted: its target database belongs to its writers now",

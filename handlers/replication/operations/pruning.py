@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDrop:
-    """A table on the target that would be dropped."""
+    """A table on the target that the drop would remove."""
 
     table: str
     left_s: int
@@ -30,13 +30,13 @@ class PlannedDrop:
     partitions: int
     location: str | None
     deletes_data: bool
-    """Whether its files are deleted too; those of external tables are kept."""
+    """Whether its files go too; those of external tables stay."""
 
 
 def plan_drops(tables: Iterable[str], context: Context) -> tuple[PlannedDrop, ...]:
     """Return the objects that a drop of ``tables`` would remove, or of all tables that left if none is named.
 
-    Tables that the target does not have are left out. Raises NotFound for a table that did not leave.
+    Leaves out tables that the target does not have. Raises NotFound for a table that did not leave.
     """
     names = tuple(dict.fromkeys(tables)) or tuple(entry.table for entry in context.tables.left.entries())
     for name in names:
@@ -77,11 +77,11 @@ def _plan_drop(name: str, context: Context) -> PlannedDrop | None:
 
 
 def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None]) -> tuple[str, ...]:
-    """Drop tables that left the policy on the target, and return them;
-    one that is gone already is only forgotten.
+    """Drop tables on the target that left the policy, and return them; one that is gone already is only
+    forgotten.
 
     ``record`` makes the entries durable. Drops each table before removing its entry: a repetition after a
-    crash finds the rest. Raises NotFound and InvalidRequest before anything is dropped.
+    crash finds the rest. Raises NotFound and InvalidRequest before dropping anything.
     """
     names = tuple(dict.fromkeys(tables))
     planned = {each.table: each for each in plan_drops(names, context)}

@@ -1,5 +1,5 @@
-"""The files of a loaded table: copied, verified, and remembered,
-so that a load that starts again does not repeat them.
+"""The files of a loaded table: copied, verified, and remembered: a load that starts again does not repeat
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 500
-"""Files that are submitted before their copies are waited for."""
+"""Files to submit before waiting for their copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,12 @@ class TableCopies:
         self._tools = tools
         self._progress = progress
         self._verified: set[tuple[str, str, int]] = set()
-        """Source, target and size of the files that are verified. A writer never changes a file under its
-        name."""
+        """Source, target and size of the verified files. A writer never changes a file under its name."""
         self.files = 0
         self.size_bytes = 0
 
     def start_again(self) -> None:
-        """Forget the counts, but not which files are verified."""
+        """Forget the counts, but not the verified files."""
         self.files, self.size_bytes = 0, 0
 
     def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]], table_root: str | None) -> None:
@@ -63,7 +62,7 @@ class TableCopies:
 
         ``table_root`` is the table's own location on the target.
 
-        Raises FilesUnavailable and other errors of copies. Many files are copied by a job, if there are jobs.
+        Raises FilesUnavailable and other errors of copies. A job copies many files, if there are jobs.
         """
         places = [
             (
@@ -120,7 +119,7 @@ class TableCopies:
     def _remove_others(self, location: str, kept: set[str]) -> None:
         """Remove the files that are not in the snapshot, and directories of other writes.
 
-        An empty ``base_0000009`` of an earlier try would hide older rows as soon as write id 9 is committed.
+        An empty ``base_0000009`` of an earlier try would hide older rows after the commit of write id 9.
         """
         directory = TableDirectory(self._tools.files, location)
         self._tools.target.guard()

@@ -1,23 +1,20 @@
 """The load of one table: copies it from the source as of one event, while everything else streams.
 
-The steps, each of which may be repeated after a crash:
+The steps, each repeatable after a crash:
 
 1. Take the snapshot: event, write ids, definition (``snapshot``).
 2. Create the table on the target, marked as incomplete (``target_table``).
-3. List the files of the snapshot and read the statistics. Make sure that nothing happened meanwhile that
-   cannot be replayed on top. Copy the files and write the statistics. A partitioned table is copied page by
-   page, so that memory stays bounded: each page is added, copied, and altered as far as that is needed
-   (``target_partitions``).
-4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables are loaded in
-   any order and several at a time, so each load adds the foreign keys of its table and those that refer to
-   it, as far as the other table is there; the later load finds it there.
-5. Make sure that the copied files are those of the same table, and not of one that was created again under
-   its name.
+3. List the files of the snapshot and read the statistics. Make sure that replay can apply everything that
+   happened meanwhile on top. Copy the files and write the statistics. A partitioned table comes page by page,
+   in bounded memory: each page is added, copied, and altered as far as necessary (``target_partitions``).
+4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables load in any
+   order and several at a time, so each load adds the foreign keys of its table and those that refer to it, as
+   far as the other table is there; the later load finds it there.
+5. Make sure that the copied files are those of the same table, and not of a later one under its name.
 6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets
    its final definition by one call.
 
-If the snapshot cannot be read any more, the load starts again as of a later event, and keeps the files that
-are verified.
+If the snapshot becomes unreadable, the load starts again as of a later event, and keeps the verified files.
 """
 
 from __future__ import annotations
@@ -74,11 +71,11 @@ def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None 
     a repetition continues an unfinished load.
 
     It runs in any thread and uses nothing of the replay's context. If the source has no such table, the
-    target's is dropped, and the result says so. The caller records the result with ``TableLoads.finish``, and
+    target's goes too, and the result says so. The caller records the result with ``TableLoads.finish``, and
     replays the table's events after it.
 
     Raises TransactionsOpen, SourceBusy, Interrupted and other transient errors: the table keeps waiting, and
-    the call is repeated later. Other errors are the table's own, such as UnsafePath.
+    a later call tries again. Other errors are the table's own, such as UnsafePath.
     """
     tools.step()
     return _TableLoader(load, tools, progress or SilentProgress()).run()
@@ -210,7 +207,7 @@ class _TableLoader:
         return self._show(result)
 
     def _show(self, result: LoadedTable) -> LoadedTable:
-        """Show the rows and remove the mark; the result is stored in the table, so this may be repeated."""
+        """Show the rows and remove the mark; repeatable, because the table stores the result."""
         self._target.show_write_ids(result)
         self._target.finish()
         return result

@@ -1,7 +1,7 @@
 """The snapshot of one table at the source: as of which event, which write ids, and which files they have.
 
-1. Read the source's newest event: the table is loaded as of this event.
-2. Read the highest write id, and lower it to those that were allocated up to the event.
+1. Read the source's newest event: the load is as of this event.
+2. Read the highest write id, and lower it to the allocations up to the event.
 3. Wait until none of these write ids is open.
 4. List the files of the committed ones in each directory. A directory that was compacted or replaced beyond
    them makes the snapshot unreadable (SnapshotLost), and so does a change that replay cannot apply on top of
@@ -42,7 +42,7 @@ _STREAMED: Final = re.compile(r"delta_\d{1,19}_\d{1,19}", re.ASCII)
 
 # N818: an outcome that the load handles, never raised out of this package
 class SnapshotLost(Exception):  # noqa: N818
-    """The table changed so that the snapshot cannot be read any more; a later one must be taken."""
+    """A change of the table made the snapshot unreadable; take a later one."""
 
 
 @dataclass(slots=True)
@@ -193,8 +193,8 @@ class _CurrentWriteIds:
 
 
 def require_no_disruption(changes: SourceChanges) -> None:
-    """Raise SnapshotLost if the table changed since the
-    last look so that the changes cannot be replayed on top.
+    """Raise SnapshotLost if the table changed since the last look in a way that replay cannot apply on
+    top.
     """
     _refuse(find_disruption(changes.read_new()))
 

@@ -1,7 +1,7 @@
-"""Changes of a table at the source while it is loaded, and which of them make the load start again.
+"""Changes of a table at the source during its load, and which of them make the load start again.
 
-A load contains a table as of an event, but reads it some time later. Most events in between may simply be
-replayed on top of it, because their effects are idempotent. Some may not: after a table was dropped and
+A load contains a table as of an event, but reads it some time later. Replay may simply apply most events in
+between on top of it, because their effects are idempotent. Some it may not: after the table was dropped and
 created again, or its rows replaced, replaying the drop would remove rows that no later event brings back.
 """
 
@@ -40,7 +40,7 @@ _IRRELEVANT: Final = frozenset({"OPEN_TXN", "COMMIT_TXN", "ABORT_TXN", "COMMIT_C
 
 
 class SourceChanges:
-    """The events that concern one table, after the event as of which it is loaded."""
+    """The events that concern one table, after the event of its load."""
 
     def __init__(self, source: Metastore, policy: Policy, table: str, event_id: int) -> None:
         self._source = source
@@ -105,8 +105,8 @@ def find_replacement(events: list[Event]) -> str | None:
     """Return the first event after which the name may belong to another table, as text;
     None if there is none.
 
-    The files of a table that was created again may have the paths of those that were listed. Replaced rows
-    of a plain table do not matter: replaying the event on top removes them.
+    The files of a new table under the name may have the paths of the listed ones. Replaced rows of a plain
+    table do not matter: replaying the event on top removes them.
     """
     for event in events:
         created = isinstance(event, TableCreated | TableDropped | DatabaseDropped)

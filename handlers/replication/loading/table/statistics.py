@@ -1,7 +1,7 @@
 """Statistics of loaded tables and partitions, as the source computed them.
 
-Column statistics that are outdated are copied as well: Hive estimates with them, and a truncation after the
-load makes the source return them again. Whether they are accurate is in the mark, which the definitions bring
+The load copies outdated column statistics as well: Hive estimates with them, and a truncation after the load
+makes the source return them again. Whether they are accurate is in the mark, which the definitions bring
 after them (``adjust_statistics``). Statistics of later writes follow in the log.
 """
 

@@ -1,9 +1,9 @@
-"""The partitions of the target's table while it is loaded.
+"""The partitions of the target's table during its load.
 
-They are added, then their files are copied and their column statistics written. Last, their definitions are
-written once more: an addition stores no write id, column statistics change the mark of accurate ones, and a
-partition of an earlier try is as it was then. A partition to which none of this applies is left as it was
-added, because an alteration takes the metastore longer than an addition.
+It adds them, then copies their files and writes their column statistics. Last, it writes their definitions
+once more: an addition stores no write id, column statistics change the mark of accurate ones, and a partition
+of an earlier try is as it was then. A partition to which none of this applies stays unchanged, because an
+alteration takes the metastore longer than an addition.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _DROPPED_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class TargetPartition:
-    """A partition of the table that is loaded."""
+    """A partition of the table under load."""
 
     name: str
     source_location: str | None
     definition: Partition
     """Required definition on the target, with the target's location."""
     is_stored: bool
-    """Whether the target had this definition when the partition was put there."""
+    """Whether the target had this definition when the partition got there."""
 
     @property
     def location(self) -> str | None:
@@ -80,8 +80,7 @@ class TargetPartitions:
     def put(
         self, owner: Table, partitions: Sequence[Partition], snapshot: TableSnapshot
     ) -> list[TargetPartition]:
-        """Add the partitions of the source, which are changed into the target's form;
-        existing ones of an earlier try stay.
+        """Add the partitions of the source in the target's form; existing ones of an earlier try stay.
 
         It reads the target's result, because its metastore may choose the location and change parameters.
         """
@@ -114,12 +113,11 @@ class TargetPartitions:
     def complete(
         self, partitions: Iterable[TargetPartition], with_statistics: Collection[str], snapshot: TableSnapshot
     ) -> None:
-        """Write the definitions that the target does not have,
-        and those of partitions that were given column statistics.
+        """Write the definitions that the target does not have, and those of partitions with new column
+        statistics.
 
         Those with a write id and those without have a call each: Hive rejects partitions of different write
-        ids in one. So have those without that were given statistics, under the write id of the snapshot:
-        they keep it.
+        ids in one. So have those with new statistics only, under the write id of the snapshot: they keep it.
         """
         with_id: list[Partition] = []
         without_id: list[Partition] = []
@@ -160,8 +158,8 @@ def _settle(
 ) -> TargetPartition:
     """Complete the definition of a partition by facts known once it exists.
 
-    Statistics that hold for the snapshot get its write id and not theirs: readers only ask whether it
-    is valid, and the partitions can be altered by one call.
+    Statistics that hold for the snapshot get its write id and not theirs: readers only ask whether it is
+    valid, and one call can alter the partitions.
     """
     definition.sd.location = None if present is None else present.sd.location
     if definition.writeId is not None:
@@ -184,8 +182,8 @@ def is_same_definition(wanted: Partition, present: Partition) -> bool:
 
 
 def _identify(partition: Partition) -> tuple[object, ...]:
-    """Return the fields without those that are compared on their own;
-    Hive returns a write id below 1 if there is none.
+    """Return the fields without those with their own comparison; Hive returns a write id below 1 if there is
+    none.
     """
     return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))
 

@@ -1,10 +1,10 @@
-"""The target's table while it is loaded.
+"""The target's table during its load.
 
-It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that no reader
-mistakes it for a finished one and a restarted load continues with it. A transactional table shows none of its
-rows until it has write ids, which it gets last and at once. Before that, the result of the load is stored in
-the table (``tideline.load.result``): a restart in between returns the same event and write id, and does not
-take rows of a later snapshot for those of the shown one.
+It carries the parameter ``tideline.load`` with the id of the load until it is complete: no reader mistakes it
+for a finished one, and a restarted load continues with it. A transactional table shows none of its rows until
+it has write ids, which it gets last and at once. Before that, the table stores the result of the load
+(``tideline.load.result``): a restart in between returns the same event and write id, and does not take rows
+of a later snapshot for those of the shown one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LOAD: Final = "tideline.load"
 ORIGIN: Final = "tideline.load.origin"
-"""Names the table at the source: one that was created again under the same name is another."""
+"""Identifies the table at the source: a new one under the same name is another."""
 RESULT: Final = "tideline.load.result"
 _OWN: Final = (LOAD, ORIGIN, RESULT)
 
@@ -57,12 +57,10 @@ class TargetTable:
         self._policy = tools.policy
         self._schemas = SchemaFiles(tools)
         self._is_absent = False
-        """Whether the target was found without the table, and this load has not created it since."""
+        """Whether the target did not have the table, and this load has not created it since."""
 
     def find_result(self) -> LoadedTable | None:
-        """Return the result of this load if a run before has stored it,
-        so that only the last steps are left.
-        """
+        """Return the result of this load if an earlier run has stored it: only the last steps are left."""
         table = self._get()
         self._is_absent = table is None
         parameters = {} if table is None else table.parameters or {}
@@ -81,9 +79,7 @@ class TargetTable:
                 )
 
     def remove_replicated(self) -> None:
-        """Drop the table if it exists and can be a replica;
-        one that cannot be replicated was created by another client.
-        """
+        """Drop the table if it exists and can be a replica; otherwise another client created it."""
         table = self._get()
         if table is not None and self._can_be_ours(table):
             self.remove()
@@ -92,9 +88,7 @@ class TargetTable:
         return find_obstacle(table, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
-        """Create the table, or bring the one of this load up to date;
-        any other of the name is dropped first.
-        """
+        """Create the table, or bring the one of this load up to date; drops any other of the name first."""
         source = snapshot.table
         assert source is not None
         origin = f"{source.createTime}/{source.id}"
@@ -118,7 +112,7 @@ class TargetTable:
         return self._target.get_table(self._policy.target_db, self._load.table)
 
     def _forget_write_ids(self) -> None:
-        """Let the target forget the write ids of a plain table of this name, which was dropped.
+        """Let the target forget the write ids of a dropped plain table of this name.
 
         Hive 3.1 allocates one before it makes a plain table insert-only, and Hive 4 keeps those of a dropped
         plain table. The target would not take over others then.
@@ -141,7 +135,7 @@ class TargetTable:
         assert snapshot.table is not None
         table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
         if location is not None:
-            # Without a location it is created, and the target chooses both.
+            # It has no location at its creation, and the target chooses both.
             translate_plain_table(table, self._target)
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         remove_unreliable([table], table, self._tools.source)
@@ -166,7 +160,7 @@ class TargetTable:
         failpoint("load.after-finish")
 
     def show_write_ids(self, result: LoadedTable) -> None:
-        """Give a transactional table its write ids, so that all its rows appear at once, and check them.
+        """Give a transactional table its write ids, which shows all its rows at once, and check them.
 
         The list names no aborted ids, although the source may know some. Hive would open and abort a
         transaction for each, and then hide every row above the lowest of them until its cleaner forgets them

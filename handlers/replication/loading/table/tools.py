@@ -29,8 +29,8 @@ class LoadSettings:
     """How long the load of a table waits for transactions of the source that wrote into it and are still
     open."""
     abort_open_transactions: bool = False
-    """Whether these transactions are aborted at the source after that time. If not, the load fails with
-    transactions-open, which names them, and is repeated."""
+    """Whether to abort these transactions at the source after that time. If not, the load fails with
+    transactions-open, which names them, and starts again."""
     poll_s: float = 1.0
     """The pause between two looks at them."""
     tables_at_once: Annotated[int, Interval(ge=1, le=64)] = 4
@@ -44,7 +44,7 @@ class LoadProgress(Protocol):
         """The load of ``table`` waits for these transactions of the source; empty once it waits for none."""
 
     def listed(self, table: str, files: int, size_bytes: int) -> None:
-        """``files`` more files of ``table`` were listed at the source."""
+        """The listing at the source found ``files`` more files of ``table``."""
 
     def copied(self, table: str, files: int, size_bytes: int) -> None:
         """``files`` more files of ``table`` are on the target, verified."""

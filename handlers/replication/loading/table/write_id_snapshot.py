@@ -1,13 +1,13 @@
-"""The write ids of a table as of one event of the source:
-which are committed, once none of them is open any more.
+"""The write ids of a table as of one event of the source: the committed ones, once none of them is open any
+more.
 
 A transaction that allocated its write id before the event may commit long after it. Replay cannot add its
 rows to a loaded table, because the target would have to show them before later ones. So the load waits until
 these transactions have ended. Others, which begin meanwhile, do not prolong the wait.
 
 Hive shortens the list of a table whose listed writes are all invalid to its lowest id
-(``ValidWriteIds.may_be_cut``). Such a list is completed by requests with other snapshots: for a reader to
-whom only some transactions are invalid, the list contains exactly their write ids.
+(``ValidWriteIds.may_be_cut``). Requests with other snapshots complete such a list: for a reader to whom only
+some transactions are invalid, the list contains exactly their write ids.
 """
 
 from __future__ import annotations
