@@ -27,36 +27,28 @@ others share ``other``."""
 class ProjectionMetrics(MetricTable):
     """The metrics, labeled by projection; thread-safe, never raises."""
 
-    applied = Metric(Counter, "tideline_events_applied", "Events applied, by type.", "projection", "type")
+    common = ("projection",)
+
+    applied = Metric(Counter, "tideline_events_applied", "Events applied, by type.", "type")
     skipped = Metric(
         Counter,
         "tideline_events_skipped",
         "Events passed to the projection without effect, by reason.",
-        "projection",
         "reason",
     )
-    apply_s = Metric(
-        Histogram,
-        "tideline_apply_seconds",
-        "Time to apply one event.",
-        "projection",
-        buckets=APPLY_BUCKETS_S,
-    )
+    apply_s = Metric(Histogram, "tideline_apply_seconds", "Time to apply one event.", buckets=APPLY_BUCKETS_S)
     visible_s = Metric(
         Histogram,
         "tideline_commit_to_visible_seconds",
         "Delay from an event on the source to its effect, for the last event of each batch. For a commit, "
         "the effect is the visibility of its rows. Event times are whole seconds of the source's clock.",
-        "projection",
         buckets=VISIBLE_BUCKETS_S,
     )
-
     stage_s = Metric(
         Histogram,
         "tideline_commit_stage_seconds",
         "Time of each stage of the same delay: relay (until the record is in the topic), read (until it is "
         "decoded), queue (until its batch begins) and apply (until the batch is applied).",
-        "projection",
         "stage",
         buckets=VISIBLE_BUCKETS_S,
     )
