@@ -2,8 +2,8 @@
 
 A capability is one package of ``daemon``: replicas, timelines or flat tables, for example. Its module
 ``capability`` has a subclass of ``Capability``, which is listed in ``daemon.service.capabilities``; nothing
-else refers to it. Methods import what they need when they are called, because ``tideline --help`` reads the
-list too and must not import Kafka or pydantic.
+else refers to it. Methods import their dependencies when they are called, because ``tideline --help`` reads
+the list too and must not import Kafka or pydantic.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What a capability builds its parts from."""
+    """The basis from which a capability builds its parts."""
 
     config: Config
     config_file: Path | None
@@ -100,7 +100,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a capability adds to the daemon. Building parts opens no connection and no file."""
+    """A capability's additions to the daemon. Building parts opens no connection and no file."""
 
     jobs: Sequence[Job] = ()
     sources: Sequence[SourcePart] = ()
@@ -111,7 +111,7 @@ class Parts:
     """Further sections of the status."""
     routes: Sequence[Route] = ()
     wait_kinds: Sequence[WaitKind] = ()
-    """What can be waited for over HTTP."""
+    """Conditions of waits over HTTP."""
     close: Sequence[Callable[[], None]] = field(default=())
     """Functions to call after the loops and the HTTP server have ended."""
 

@@ -26,7 +26,7 @@ _HARMLESS: Final = re.compile(
 
 
 def show_settings(values: dict[str, Any], *, quantities: bool = False) -> dict[str, Any]:
-    """Return the settings of a configuration, dumped as JSON values, without what may be a secret.
+    """Return the settings of a configuration, dumped as JSON values, without possible secrets.
 
     With ``quantities``, for readers, numbers of bytes and times are written as sizes and durations.
     """

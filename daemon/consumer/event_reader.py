@@ -79,7 +79,7 @@ class Stages:
 
 
 class EventReader(Protocol):
-    """What a projection reads events from. Used by one thread, but for ``status`` and ``find_passed``."""
+    """A projection's source of events. Used by one thread, but for ``status`` and ``find_passed``."""
 
     status: ReaderStatus
 
@@ -104,7 +104,7 @@ class EventReader(Protocol):
         """Record that all events up to ``position`` are applied."""
 
     def close(self) -> None:
-        """Release what reading needs; ``seek`` may follow."""
+        """Release the resources of reading; ``seek`` may follow."""
 
 
 def missing_event_ids(topic: str) -> ConfigError:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedEvent:
-    """An event with what the projections of its source share about it."""
+    """An event with the shared knowledge of its source's projections about it."""
 
     event: Event
     size_bytes: int
@@ -213,7 +213,7 @@ class EventWindow:
         """Yield the members for which too much waits."""
         limits = self._settings
         for member in members:
-            # What waits is bounded for each member, and for all together.
+            # The number of waiting events is bounded for each member, and for all together.
             if len(member.backlog) >= limits.backlog_events or member.backlog_bytes >= limits.backlog_bytes:
                 yield member
         if self._waiting_bytes > limits.backlogs_bytes:

@@ -58,7 +58,7 @@ _TEMPORARY: Final = frozenset(
 _POLL_S: Final = 0.2
 _CONSUME: Final = 100
 LIBRARY_QUEUE_KBYTES: Final = 1_024
-"""What the library fetches ahead; the queue of this module is the buffer."""
+"""The library's read-ahead; the queue of this module is the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,8 @@ class Fetcher:
         self._thread.start()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return what was fetched, at most ``limit`` records;
-        raise KafkaUnavailable, ConfigError (not allowed).
+        """Return the fetched records, at most ``limit``; raise KafkaUnavailable, ConfigError (not
+        allowed).
         """
         return self._queue.take(limit, timeout_s)
 

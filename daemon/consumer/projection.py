@@ -81,12 +81,12 @@ class Projection(Protocol):
     def open(self) -> Position:
         """Open the state and return the position to continue from.
 
-        Called at every (re)start, so it also discards what a failed ``apply`` left in memory. Raises
-        ConfigError if the projection was never started (no position yet) and cannot choose one itself.
+        Called at every (re)start, so it also discards the memory of a failed ``apply``. Raises ConfigError if
+        the projection was never started (no position yet) and cannot choose one itself.
         """
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order and return the new position; what they changed is then durable.
+        """Apply ``events`` in order and return the new position; their changes are then durable.
 
         May apply only the first of them and raise. Recorded events count; the rest is passed again after a
         restart, and so may be the last events if they changed nothing.
@@ -154,7 +154,7 @@ class ProjectionLoop:
         report: Callable[[ProjectionStatus], None] = lambda _: None,
         cross_gap: Callable[[GapDetected], TidelineError] | None = None,
     ) -> None:
-        """``position`` and ``applied_time_s`` are what the state says before it is open.
+        """``position`` and ``applied_time_s`` come from the state before it is open.
 
         ``open_reader`` is called by the first run, and again after it failed. ``report`` receives the status
         in every iteration. ``cross_gap`` lets the projection continue after lost events, and returns the
@@ -183,7 +183,7 @@ class ProjectionLoop:
         """Return the last status, with the position up to which later events concern other projections only;
         for any thread.
         """
-        # In this order: what is applied has been reported before.
+        # In this order: reports precede applications.
         passed = None if self._reader is None else self._reader.find_passed()
         status = self.status
         if passed is None or status.position is None or status.state != "following":
@@ -194,7 +194,7 @@ class ProjectionLoop:
         return replace(status, position=position, applied_time_s=time_s)
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop is requested, and yield how long to rest; raise what ``follow`` raises."""
+        """Follow until a stop is requested, and yield how long to rest; raise the errors of ``follow``."""
         try:
             if self._reader is None:
                 self._reader = self._open_reader()
@@ -247,8 +247,8 @@ def follow(
 
     ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
     until the projection is open: while a target is down, they must not vanish. ``visible`` receives the time
-    and the stages of the last event of each applied batch. Raises what ``projection`` and
-    ``reader`` raise. Does not close the projection: the caller does.
+    and the stages of the last event of each applied batch. Raises the errors of ``projection`` and
+    ``reader``. Does not close the projection: the caller does.
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)

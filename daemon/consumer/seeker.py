@@ -81,7 +81,9 @@ class Seeker:
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
     def look_back(self, position: Position, records: int) -> Position:
-        """Return an earlier position, by ``records`` if the topic has so many; raise what ``seek`` raises."""
+        """Return an earlier position, by ``records`` if the topic has so many; raise the errors of
+        ``seek``.
+        """
         end = self.seek(position).offset
         with OffsetReader(self._broker, self._topic.name) as reader:
             low = max(reader.watermarks().low, end - records)

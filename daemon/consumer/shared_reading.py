@@ -79,7 +79,7 @@ class SharedReading:
         or taken events."""
         self._window: EventWindow | None = None
         self._wakes: dict[Member, Callable[[], None]] = {}
-        """What wakes each member's projection."""
+        """Wakes each member's projection."""
         self._is_closing = False
         self._deserted_s: float | None = None
         """Monotonic time since which there has been no projection."""

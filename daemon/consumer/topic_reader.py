@@ -114,7 +114,7 @@ class TopicReader:
         return not self._seeker.offsets_are_ids
 
     def look_back(self, position: Position, records: int) -> Position:
-        """Return an earlier position, by about ``records``; raise what ``seek`` raises."""
+        """Return an earlier position, by about ``records``; raise the errors of ``seek``."""
         return self._seeker.look_back(position, records)
 
     def seek(self, position: Position) -> None:

@@ -49,7 +49,7 @@ class NoParameters:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One action: who did what to which object, and how it ended."""
+    """One action: its user, its object and its result."""
 
     at_s: float
     """Unix time at which it ended."""

@@ -134,7 +134,7 @@ async def _respond(request: Request, lane: Lane, answer: Awaitable[Made]) -> Res
 
 
 def address_of(request: Request) -> str:
-    """Return what counts as one client in the queue of requests."""
+    """Return the key of one client in the queue of requests."""
     return "" if request.client is None else group_of(request.client.host)
 
 
@@ -170,8 +170,8 @@ def build_endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a query.
 
-    ``allowed`` are its parameters; those in ``long`` may be longer. ``for_viewers`` leaves out what only
-    operators may see.
+    ``allowed`` are its parameters; those in ``long`` may be longer. ``for_viewers`` leaves out facts for
+    operators only.
     """
     names, long_names = frozenset(allowed).union(long), frozenset(long)
 

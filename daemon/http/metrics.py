@@ -1,4 +1,4 @@
-"""Metrics of the HTTP servers: what was refused, and why."""
+"""Metrics of the HTTP servers: refusals, by reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HttpMetrics(MetricTable):
     )
 
     def refused_by(self, listener: str) -> Callable[[str], None]:
-        """Return what counts a refusal of one listener, by reason."""
+        """Return the counter of one listener's refusals, by reason."""
         return partial(self._refuse, listener)
 
     def _refuse(self, listener: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What an operation of the API is: its route, its parameters and the form of its answer, declared once.
+"""An operation of the API: its route, its parameters and the form of its answer, declared once.
 
 The declaration is the source of the route and of the OpenAPI document, and tests check answers against it.
 """
@@ -46,12 +46,12 @@ class Operation:
     answer: TypeAdapter[Any]
     """The form of its answer."""
     name: str = "Name of the table, as db.table."
-    """What ``{name}`` in the path is."""
+    """Meaning of ``{name}`` in the path."""
     parameters: tuple[OperationParameter, ...] = ()
     body: TypeAdapter[Any] | None = None
     """The form of the body of an operation that changes something."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Further statuses of problems, and what they mean."""
+    """Further statuses of problems, and their meaning."""
     streams: bool = False
     """Whether it can answer with server-sent events too, whose data have the form of the answer."""
     finish: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema

@@ -34,7 +34,7 @@ class Problem:
     code: str
     message: str
     hint: str
-    """What to do next; may be empty."""
+    """The next step; may be empty."""
     context: dict[str, Any]
     """The values that the message is about."""
 

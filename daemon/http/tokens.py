@@ -35,7 +35,7 @@ _Version = tuple[int, int, int]
 
 
 class Role(IntEnum):
-    """What a client may do; a higher role includes the lower ones."""
+    """Permissions of a client; a higher role includes the lower ones."""
 
     VIEW = 1
     """Read everything but the names of users."""
@@ -158,5 +158,5 @@ class _Loaded:
 
 
 def _digest(token: str) -> bytes:
-    """Return what is kept and compared: all digests have one length, whatever the token's is."""
+    """Return the digest to keep and compare: all digests have one length, whatever the token's is."""
     return hashlib.sha256(token.encode(errors="replace")).digest()

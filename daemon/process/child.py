@@ -139,7 +139,7 @@ class Child:
         return self._process.poll()
 
     def listen(self, timeout_s: float) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Wait for at most ``timeout_s`` and return what was received: events, and lines of other output."""
+        """Wait for at most ``timeout_s`` and return the received events and lines of other output."""
         events: list[Mapping[str, Any]] = []
         output: list[str] = []
         if not self._selector.get_map():

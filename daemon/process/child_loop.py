@@ -1,5 +1,5 @@
-"""The loop around a child process:
-start it, pass on what it reports, end it, and raise the error that its end means.
+"""The loop around a child process: start it, pass on its reports, end it, and raise the error that its end
+means.
 
 The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its
 class (``daemon.process.loops.retry_policy``). A restarted child continues from its own durable state, so
@@ -33,7 +33,7 @@ class ChildLoop:
     """
 
     name: ClassVar[str]
-    """What log lines and errors call the child."""
+    """The child's name in log lines and errors."""
     ended: ClassVar[type[TidelineError]]
     """Raised if the child itself reports no error."""
 

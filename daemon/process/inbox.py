@@ -118,7 +118,7 @@ class StillWorking(Exception):  # noqa: N818 - not an error: the request is serv
 
 
 class SteppedWork:
-    """Work that was begun for requests, by what it is about; for one thread."""
+    """Work in progress for requests, by its subject; for one thread."""
 
     def __init__(self) -> None:
         self._begun: dict[str, Generator[None, None, Any]] = {}

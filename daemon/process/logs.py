@@ -2,8 +2,8 @@
 
 Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written
 once and then only counted for a while, so that a metastore that is down for an hour costs a few lines.
-Secrets are masked (``daemon.process.redaction``), also in tracebacks and in what libraries log through the
-standard library.
+Secrets are masked (``daemon.process.redaction``), including those in tracebacks and in log lines of libraries
+through the standard library.
 
 Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it
 is known.

@@ -75,8 +75,8 @@ class Metric(Generic[M]):
         return self._kind(self._name, self._text, (*common, *self.labels), registry=registry, **self._options)
 
     def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
-        """Tell the type checker what the attribute of an instance is;
-        never called on one, which has the metric itself.
+        """Declares the attribute's type on an instance for the type checker; never called on one, which has
+        the metric itself.
         """
         raise AttributeError(self._name)
 
@@ -102,7 +102,7 @@ class MetricTable:
 
 
 ALL: Final = "all"
-"""The label of what is summed over many policies."""
+"""The label of sums over many policies."""
 POLICIES_MAX: Final = 20
 
 

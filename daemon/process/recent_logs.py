@@ -36,7 +36,7 @@ class LogLine:
 
 
 class RecentLogs:
-    """A processor of structlog that keeps what passes it; any thread may write and read."""
+    """A processor of structlog that keeps the log lines; any thread may write and read."""
 
     def __init__(self) -> None:
         self._lines: deque[LogLine] = deque(maxlen=LINES_MAX)

@@ -1,11 +1,11 @@
-"""Redaction: the one place that knows what a secret is, for every way out of the process.
+"""Redaction: the one place that defines a secret, for every way out of the process.
 
-Texts from other systems repeat what they were sent: a metastore its client's password, a library the URL with
-the signature in its query. Three kinds of knowledge mask them:
+Texts from other systems repeat their input: a metastore its client's password, a library the URL with the
+signature in its query. Three kinds of knowledge mask them:
 
 - the texts of the configuration's secrets, in the forms in which libraries print them;
-- names of settings that hold secrets: those of librdkafka, PyArrow, Hadoop and Spark, and what they have in
-  common. A name that ends like a reference (``.file``, ``.location``, ``.provider``) holds no secret;
+- names of settings that hold secrets: those of librdkafka, PyArrow, Hadoop and Spark, and their common parts.
+  A name that ends like a reference (``.file``, ``.location``, ``.provider``) holds no secret;
 - forms of secrets: passwords in addresses, in query strings and in JAAS texts, private keys, bearer tokens.
 
 The errors of Tideline's tree are redacted when they are created (``state.errors.use_redaction``), so that
@@ -80,7 +80,7 @@ _FORMS: Final = (
     (_IN_MAPPING, rf"\1{MASK}"),
 )
 _HINTS: Final = re.compile(r"[=@]|-----BEGIN|bearer|authorization|[\"']\s?:", re.IGNORECASE)
-"""What every form contains; most texts do not, and one search is a fraction of the others' time."""
+"""Common parts of every form; most texts contain none, and one search is a fraction of the others' time."""
 
 
 def names_secret(key: str) -> bool:

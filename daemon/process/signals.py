@@ -1,4 +1,4 @@
-"""What ends a process: SIGTERM and SIGINT, and, for a child process, the end of its parent.
+"""Events that end a process: SIGTERM and SIGINT, and, for a child process, the end of its parent.
 
 The first signal requests an orderly stop, the second ends the process at once. State survives any crash, so
 ending at once is safe; some work is repeated after the restart. Exit codes are those that container platforms

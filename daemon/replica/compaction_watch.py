@@ -50,7 +50,7 @@ class CompactionWatch:
         """By policy; entries are replaced as a whole, because any thread reads them."""
 
     def status(self) -> tuple[CompactionStatus, ...]:
-        """Return what was read last, by policy."""
+        """Return the last reading, by policy."""
         return tuple(self._read.get(name, CompactionStatus(name)) for name in self._policies())
 
     def run(self, heartbeat: Heartbeat) -> None:

@@ -120,7 +120,7 @@ class ReplicaMetrics(MetricTable):
 
 
 class PolicyObserver:
-    """Counts what replay of one policy reports (``handlers.replication.observer.Observer``)."""
+    """Counts the reports of one policy's replay (``handlers.replication.observer.Observer``)."""
 
     def __init__(self, metrics: ReplicaMetrics, projection: str) -> None:
         self._metrics = metrics

@@ -3,11 +3,11 @@
 At start, the replicas of a pattern (section ``policy_patterns``) that have a state file are followed again at
 once: the source need not be reachable, and a database that has been dropped there must be dropped on the
 target. Others are found by listing the databases of the source's metastore at intervals. A database is found
-some seconds after its creation; its bootstrap then loads what was written meanwhile, so nothing is lost.
+some seconds after its creation; its bootstrap then loads the rows written meanwhile, so nothing is lost.
 
-With several daemons, each adds only its own policies. A policy that moves continues from what its target says
-about it, as after the loss of the state file. Its former owner sets the state file aside, so that a policy
-that comes back is not opened with an old state.
+With several daemons, each adds only its own policies. A policy that moves continues from its target's own
+facts, as after the loss of the state file. Its former owner sets the state file aside, so that a policy that
+comes back is not opened with an old state.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Replicas:
         return None if found is None else found.part.status()
 
     def tables_of(self, policy: str) -> KnownTables | None:
-        """Return what is known of a policy's tables; None until its state is open."""
+        """Return the facts about a policy's tables; None until its state is open."""
         found = self._by_policy.get(policy)
         tables = None if found is None else found.tables()
         return None if tables is None else KnownTables(tables, self.ledgers.get(policy), self._last_names)

@@ -1,4 +1,4 @@
-"""What the policies of a daemon share, so that a policy without work costs nothing.
+"""The shared resources of a daemon's policies: a policy without work costs nothing.
 
 Threads belong to a target: if one hangs, the policies of the others continue. Turns belong to a target and a
 source, which may hang as well. Loads have their own copy threads, so that a table of many files does not
@@ -41,7 +41,7 @@ class SharedResources:
 
     @classmethod
     def of(cls, config: Config, calls: CallMetrics) -> Self:
-        """Return what the policies of this configuration share; calls are counted in ``calls``."""
+        """Return the shared resources of this configuration's policies; calls are counted in ``calls``."""
         workers = config.files.copy_workers
         return cls(
             MetastoreClients(config, calls),

@@ -1,8 +1,8 @@
 """Waiting until a replica has applied an event of its source (``daemon.waits.conditions``).
 
-Without an event, it is the newest one of the source when the request arrives. So what a client has written at
-the source before is on the target when its wait ends. That event is read from the metastore, because the one
-that the daemon has read last may be older than the client's write. The relay then reads its log at once.
+Without an event, it is the newest one of the source when the request arrives. So a client's earlier writes at
+the source are on the target when its wait ends. That event is read from the metastore, because the one that
+the daemon has read last may be older than the client's write. The relay then reads its log at once.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _KINDS: Final = {
     "table": "table",
     "tables": "table",
 }
-"""What parameters of commands name, by the name of the parameter."""
+"""Kind of a command parameter's value, by the name of the parameter."""
 
 
 class NameType(click.types.StringParamType):
@@ -43,7 +43,7 @@ class NameType(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the known names that begin as what is written."""
+        """Return the known names that begin with the given text."""
         del param
         names: set[str] = set()
         with suppress(Exception):

@@ -1,6 +1,6 @@
 """Dead letters over HTTP: the last ones, and the action that decodes one of them again.
 
-They do what ``tideline dlq list`` and ``tideline dlq replay`` do, for operators: a reason may quote a record.
+They act like ``tideline dlq list`` and ``tideline dlq replay``, for operators: a reason may quote a record.
 The contents of a record are not shown.
 """
 

@@ -1,7 +1,7 @@
 """``tideline doctor``: one page about this installation, to paste into a report.
 
 It has versions, the state of the machine, the problems of ``config check --live`` and the health of the
-daemon. Every part is checked on its own: what fails is a line of the page. Secrets are masked.
+daemon. Every part has its own check: a failure is a line of the page. Secrets are masked.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Finding:
 
     name: str
     state: str
-    """``ok``, ``warning``, ``failed``, or ``-`` for what is only said."""
+    """``ok``, ``warning``, ``failed``, or ``-`` for plain facts."""
     text: str
 
 
@@ -79,7 +79,7 @@ def page_text(findings: Sequence[Finding]) -> str:
 
 
 def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> Iterator[Finding]:
-    """Yield what is found out, without raising errors of the tree."""
+    """Yield the findings, without raising errors of the tree."""
     yield from _versions()
     if daemon is not None:
         yield from _daemon(partial(fetch_status, daemon, application().status_sections()), "failed")

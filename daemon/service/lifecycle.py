@@ -12,7 +12,7 @@ End, on the first SIGTERM or SIGINT:
 1. become not ready, and end the requests that wait;
 2. stop the loops, and wait for them for at most ``drain_s``;
 3. write the last status;
-4. close the HTTP listeners and what the parts keep open;
+4. close the HTTP listeners and the open resources of the parts;
 5. release the lock.
 
 If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only

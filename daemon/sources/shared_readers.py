@@ -61,8 +61,8 @@ def subscribe(  # noqa: PLR0913 - most of them by name
 ) -> Subscription:
     """Return the reader of ``projection``, which reads together with others if it can. Opens nothing yet.
 
-    ``group`` is that of its own client. ``find_interest`` returns the events that it must receive. ``wake``
-    is called when there are some.
+    ``group`` is that of its client. ``find_interest`` returns the events that it must receive. ``wake`` is
+    called when there are some.
     """
     read_alone = partial(
         topic_reader, config, source, projection=projection, group=group, needs_event_ids=needs_event_ids

@@ -1,4 +1,5 @@
-"""Everything in the daemon's status that needs an operator: what, since when, why, and which command helps.
+"""Everything in the daemon's status that needs an operator: its subject, start, reason, and the command that
+helps.
 
 The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric
 agree. It contains every loop that has failed, of any kind; the sections of the status add their own states

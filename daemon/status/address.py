@@ -34,7 +34,7 @@ _ADDRESS_RULE: Final = "the address of the daemon must be http://host:port or ht
 
 @dataclass(frozen=True, slots=True)
 class DaemonAddress:
-    """An address, and what a connection needs."""
+    """An address, and the settings of a connection."""
 
     url: str
     token: str | None = None

@@ -90,7 +90,7 @@ def serve_request(
 def fetch_status(daemon: DaemonAddress, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the status of a daemon.
 
-    Raises Transient if it does not answer, BadInput for an invalid answer, and what it answers with.
+    Raises Transient if it does not answer, BadInput for an invalid answer, and the error in its answer.
     """
     code, body = fetch(daemon, _PATH)
     if code in {401, 403, 503}:

@@ -35,7 +35,7 @@ WRITTEN_S: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """What was observed in one interval."""
+    """Values observed in one interval."""
 
     number: int
     """Unix time of its start, divided by ``INTERVAL_S``."""

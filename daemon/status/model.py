@@ -76,21 +76,21 @@ class FailingLoad:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """How long a loop can still read what it needs."""
+    """How long a loop can still read its next events."""
 
     what: str
-    """What will be removed, such as ``events``."""
+    """The objects that will disappear, such as ``events``."""
     left_s: float
     retention_s: float
-    """What is left to a loop that has caught up."""
+    """The time left to a loop that has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
     """One source: the positions of its metastore and of its topic.
 
-    Its relay, or the watch of its metastore, sets what it reads and publishes; the reporter adds the state of
-    the loop and the lag.
+    Its relay, or the watch of its metastore, sets the positions; the reporter adds the state of the loop and
+    the lag.
     """
 
     name: str
@@ -126,8 +126,8 @@ class SourceStatus:
     read_s: float | None = None
     """Unix time at which ``current_event_id`` was read."""
     relayed_time_s: Annotated[int | None, Field(exclude=True)] = field(default=None, compare=False)
-    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` says what follows
-    from it."""
+    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` is derived from
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class StatusSection(Generic[T]):
         return []
 
     def actions(self, value: T) -> Iterable[OperatorAction]:  # noqa: ARG002 - as above
-        """Return what needs an operator."""
+        """Return the states that need an operator."""
         return ()
 
     def unready_reasons(self, value: T) -> list[str]:  # noqa: ARG002 - as above
@@ -335,7 +335,7 @@ class StatusSection(Generic[T]):
         return 0
 
     def time_left(self, value: T, loop: str) -> Iterable[TimeLeft]:  # noqa: ARG002 - as above
-        """Return how long a loop can still read what it needs."""
+        """Return how long a loop can still read its next events."""
         return ()
 
     def flow(self, value: T) -> Iterable[FlowNode]:  # noqa: ARG002 - as above

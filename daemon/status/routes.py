@@ -95,7 +95,9 @@ def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
 
 
 class _Routes:
-    """The handlers. What takes longer than a few values in memory is made in the thread for the status."""
+    """The handlers. Values that take longer than a few reads of memory are made in the thread for the
+    status.
+    """
 
     def __init__(self, views: Views) -> None:
         self._views = views

@@ -1,1 +1,3 @@
-"""What commands share: the application, common options, and how values, tables and failures are printed."""
+"""The shared part of commands: the application, common options, and how values, tables and failures are
+printed.
+"""

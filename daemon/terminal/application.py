@@ -45,8 +45,8 @@ def application() -> Application:
 def load_config(config_path: Path | None) -> Config:
     """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError.
 
-    Without a file, and without a source in the environment, a line on standard error says so: what follows is
-    usually an error about something that the missing file would have contained.
+    Without a file, and without a source in the environment, a line on standard error says so: usually an
+    error about something that the missing file would have contained follows.
     """
     from daemon.config.load import DEFAULT_PATHS, find_file
 

@@ -125,7 +125,7 @@ class _Failure(TidelineError):
 
 
 def describe_failure(error: Exception) -> TidelineError:
-    """Return what is printed of an error: itself, or code, message and hint of one outside of the tree."""
+    """Return the printed form of an error: itself, or code, message and hint of one outside of the tree."""
     if isinstance(error, TidelineError):
         return error
     if isinstance(error, click.Abort):
@@ -153,8 +153,8 @@ def describe_failure(error: Exception) -> TidelineError:
 def escape_controls(text: str) -> str:
     """Return text of several lines with its control characters escaped.
 
-    Names of tables and messages of other systems may contain sequences that change the terminal or hide what
-    is printed.
+    Names of tables and messages of other systems may contain sequences that change the terminal or hide
+    printed text.
     """
     return "\n".join(map(_escape, text.split("\n")))
 

@@ -1,4 +1,4 @@
-"""What can be waited for: the port between the capabilities and the waits.
+"""Conditions of waits: the port between the capabilities and the waits.
 
 A capability provides kinds of conditions (``WaitKind``). A condition names the projections whose progress can
 make it true, so it is checked only after one of them has moved. Equal conditions are checked once for all who
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What a check has found."""
+    """Result of a check."""
 
     is_true: bool
     source: str | None = None
@@ -29,7 +29,7 @@ class Reached:
     wanted_event_id: int | None = None
     """The event that it must reflect, if the condition names one."""
     reason: str = ""
-    """What is missing, in words."""
+    """The missing condition, in words."""
     left_out: tuple[str, ...] = ()
     """Tables that do not reflect the event, because they are quarantined or being loaded."""
 
@@ -80,7 +80,7 @@ class Moves:
         self._seen: tuple[object, ...] = ()
 
     def report(self, *seen: object) -> None:
-        """Wake those who wait for the projection if ``seen`` is not what it was."""
+        """Wake those who wait for the projection if ``seen`` has changed."""
         if seen != self._seen:
             self._seen = seen
             self._moved(self._projection)

@@ -90,8 +90,8 @@ class Waits:
             waiter.call(partial(_fail, waiter, _stopping()))
 
     async def wait(self, condition: Condition, timeout_s: float) -> Reached:
-        """Return once the condition is true;
-        raise NotYet, Overloaded, Interrupted, and what ``check`` raises.
+        """Return once the condition is true; raise NotYet, Overloaded, Interrupted, and the errors of
+        ``check``.
 
         The condition is checked at least once, also with a timeout of 0.
         """
@@ -164,7 +164,7 @@ class Waits:
             threading.Thread(target=self._check_all, name="waits", daemon=True).start()
 
     def _check_all(self) -> None:
-        """Check what is due, until the waits are closed."""
+        """Make the due checks, until the waits are closed."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._due or self._moved or self._is_closed)

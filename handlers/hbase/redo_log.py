@@ -9,10 +9,10 @@ HBase writes one row at a time. So a commit has three steps:
 A process that is killed between them leaves the row, and the next one repeats step 2. All writes carry
 versions, so applying a transaction twice has the effect of applying it once, and later writes remain.
 
-Puts come in the order of ``EntryKind`` (what rows need, postings, rows, tables), then removals in the reverse
-order. So every row has all its postings at every moment, and every table its rows. A reader at the same time
-may see postings without a row, which readers ignore, and rows of a table that does not exist yet or any more,
-which are never read.
+Puts come in the order of ``EntryKind`` (requirements of rows, postings, rows, tables), then removals in the
+reverse order. So every row has all its postings at every moment, and every table its rows. A reader at the
+same time may see postings without a row, which readers ignore, and rows of a table that does not exist yet or
+any more, which are never read.
 
 The bytes of a transaction are: u64 version; then for each put, deletion and range a tag and its parts, each
 with a u32 length.

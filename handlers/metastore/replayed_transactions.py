@@ -113,8 +113,8 @@ class ReplayedTransactionCalls(TransactionCalls):
         return them by the target's transaction.
 
         They must be the table's next ones on the target, without a gap and in the order of the target's
-        transactions: see ``handlers.replication.transactions.coming_events``, which selects them, for what
-        Hive does otherwise. If a transaction is not open, nothing is allocated: the answer is empty if its
+        transactions; ``handlers.replication.transactions.coming_events`` selects them and describes Hive's
+        other behaviour. If a transaction is not open, nothing is allocated: the answer is empty if its
         mapping is gone, and ServerFault if Hive has lost it.
         """
         self._require_replay()

@@ -16,8 +16,7 @@ partition
 
 Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name
 contains. Touched partitions come and go one by one. Each has its own key: a flush writes the changes, however
-large the transaction is. Open ids have no records of their own kind: they are the allocations of the
-transactions.
+large the transaction is. Open ids have no separate records: they are the allocations of the transactions.
 
 The last field of a transaction has the tables renamed or dropped after the allocation. It was once a count of
 write events, and older versions ignore it; every version of Tideline reads the records of every other.

@@ -1,4 +1,4 @@
-"""Settings of policies: what is replicated where, under which name, and how.
+"""Settings of policies: sources, targets, names and modes of replication.
 
 Several capabilities use them: the catalog publishes timelines to a target under the names that policies give
 databases there.

@@ -1,4 +1,4 @@
-"""Where answers are made: a few threads, a short queue, and a budget for what clients have not read yet.
+"""Where answers are made: a few threads, a short queue, and a budget for unread answers of clients.
 
 A request beyond the queue, or an answer beyond the budget, is refused with 503 and ``Retry-After``: a client
 that repeats its request later gets an answer, while one that is kept waiting takes memory. No answer is made
@@ -87,7 +87,8 @@ class Answering:
         return await workers.run(work, client)
 
     def hold(self, size_bytes: int, lane: Lane) -> Callable[[], None]:
-        """Take the size of an answer from the budget, and return what gives it back; raise Overloaded.
+        """Take the size of an answer from the budget, and return the function that gives it back; raise
+        Overloaded.
 
         An eighth of the budget is kept for the status. Small answers are not counted: connections limit them.
         An answer larger than the budget is sent if it is the only one.
@@ -162,7 +163,7 @@ class _Workers:
                 deliver, value = answered.set_result, work()
             except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
                 # Futures and the frames of their waiters refer to each other through the error, and so would
-                # keep what the answer was made of until the garbage collector finds them.
+                # keep the source of the answer until the garbage collector finds them.
                 clear_frames(error.__traceback__)
                 deliver, value = answered.set_exception, error
             try:

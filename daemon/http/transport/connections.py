@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Exchange(Protocol):
-    """What a connection is doing (``daemon.http.transport.protocol``), once it is established."""
+    """Activity of an established connection (``daemon.http.transport.protocol``)."""
 
     def waits_since(self) -> float | None:
         """Return since when it waits for its client; None while the server is at work."""
@@ -44,7 +44,7 @@ class Connection:
         self.group = group_of(address)
         self.accepted_s = now_s
         self.abort = abort
-        """Closes the connection at once, and drops what was not sent."""
+        """Closes the connection at once, and drops unsent data."""
         self.exchange: Exchange | None = None
         """None during the TLS handshake."""
         self.set_aside: Callable[[], AbstractContextManager[None]] = _not_admitted

@@ -1,6 +1,6 @@
 """Limits of an HTTP server: how many connections there may be, and for how long each may do nothing.
 
-They hold for everyone together, so that no client can keep others out or take what the loops need:
+They hold for everyone together, so that no client can keep others out or take the resources of the loops:
 descriptors, memory and threads.
 """
 
@@ -31,7 +31,7 @@ class Limits:
     body_s: float = 10.0
     """From the end of the headers to the end of the body."""
     unread_s: float = 30.0
-    """For how long a client may leave what was sent to it unread."""
+    """For how long a client may leave sent data unread."""
     answer_s: float = 300.0
     """From the end of the headers to the last byte of the answer."""
     memory_workers: int = 2
@@ -52,7 +52,7 @@ PROBES: Final = Limits(connections=64, connections_per_address=64, waiting=16)
 
 
 def group_of(address: str) -> str:
-    """Return what counts as one client: an IPv4 address, or the network of 64 bits of an IPv6 address."""
+    """Return the key of one client: an IPv4 address, or the network of 64 bits of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -60,7 +60,7 @@ class LimitedProtocol(H11Protocol):
         self._ended()
 
     def handle_events(self) -> None:
-        """Take what has arrived, and note when a request begins."""
+        """Take the data that has arrived, and note when a request begins."""
         super().handle_events()
         if self.cycle is not self._last_cycle:
             self._last_cycle, self._asked_s = self.cycle, self._clock()

@@ -71,7 +71,7 @@ class HttpServer:
         refused: Callable[[str], None] = _count_nothing,
         name: str = "http",
     ) -> None:
-        """``refused`` counts what is refused, by reason. ``name`` is that of the threads and the setting."""
+        """``refused`` counts refusals, by reason. ``name`` is that of the threads and the setting."""
         limits = limits or Limits()
         self._socket = _bind(host, port, name)
         self.host = host
@@ -127,7 +127,7 @@ class _Server(uvicorn.Server):
         state: dict[str, Any],
         refused: Callable[[str], None],
     ) -> None:
-        """``state`` is what each request has as ``request.state``."""
+        """``state`` becomes the ``request.state`` of each request."""
         super().__init__(config)
         self.servers = []
         self._listener = listener

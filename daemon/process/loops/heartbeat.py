@@ -1,5 +1,5 @@
-"""What the supervisor and a loop know of each other:
-``Heartbeat``, through which a loop reports, and ``Loop``, which can be run.
+"""The interface of the supervisor and a loop: ``Heartbeat``, through which a loop reports, and ``Loop``,
+which can be run.
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
 builds a loop when it first runs, and not when the process starts: opening state can fail (a damaged file, an
@@ -56,7 +56,7 @@ def wait(heartbeat: Heartbeat, wait_s: float) -> None:
 
 
 class Loop(Protocol):
-    """What the supervisor runs."""
+    """A loop that the supervisor runs."""
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float] | None:
         """Run until ``heartbeat.stopping`` is set; raise the error that ended it. Returns an iterator over
@@ -107,7 +107,7 @@ class LazyLoop(Generic[L]):
         """The loop once it is built; other threads use ``read``."""
 
     def read(self, read: Callable[[L], V], otherwise: V) -> V:
-        """Return what ``read`` returns for the loop, ``otherwise`` while it is not built; for any thread."""
+        """Return the result of ``read`` for the loop, ``otherwise`` while it is not built; for any thread."""
         built = self.built
         return otherwise if built is None else read(built)
 

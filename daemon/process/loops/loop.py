@@ -91,8 +91,8 @@ class LoopHeartbeat:
         self._loop.note(beat_s=now_s)
         has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
         if status.problem is not None and has_settled:
-            # What ended the run before has passed, even if an idle source leaves nothing to make progress
-            # with.
+            # The error that ended the run before has passed, even if an idle source leaves no work for
+            # progress.
             self._loop.note(state=LoopState.FOLLOWING, failed_s=None, problem=None, code=None)
 
     def following(self) -> None:
@@ -115,7 +115,7 @@ class LoopHeartbeat:
 
 
 class LoopMeasures(Protocol):
-    """What the supervisor counts."""
+    """The supervisor's counts."""
 
     def loop_failed(self, loop: str, code: str) -> None:
         """Count an error that ended a loop's run."""
@@ -130,8 +130,8 @@ class Job:
 
     name: str
     run: Callable[[Heartbeat], Iterator[float] | None]
-    """Opens what the loop needs, runs until ``heartbeat.stopping`` is set, and closes everything. Returns its
-    turns if it runs in turns: an iterator over the seconds to rest after each of them."""
+    """Opens the loop's resources, runs until ``heartbeat.stopping`` is set, and closes everything. Returns
+    its turns if it runs in turns: an iterator over the seconds to rest after each of them."""
     revive: Callable[[], bool] | None = None
     """Called while the loop waits after an error, and when it is woken; it runs again at once if this returns
     True, as after a request of an operator."""

@@ -24,7 +24,7 @@ FAILED_RETRY: Final = Backoff(5.0, 300)
 
 
 class Verdict(Enum):
-    """What an error means for the loop that it ended."""
+    """Consequence of an error for the loop that it ended."""
 
     RETRY = "retry"
     RETRY_BOUNDED = "retry-bounded"
@@ -32,8 +32,8 @@ class Verdict(Enum):
 
 
 def judge(error: Exception) -> Verdict:
-    """Return what ``error`` means;
-    an error outside the tree is a defect of Tideline, which may not happen again.
+    """Return the consequence of ``error``; an error outside the tree is a defect of Tideline, which may not
+    happen again.
     """
     match error:
         case Transient():

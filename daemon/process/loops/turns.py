@@ -48,10 +48,10 @@ class Turns:
         self._is_closed = False
 
     def add(self, take_turn: Callable[[], float | None]) -> Callable[[], None]:
-        """Add a task whose first turn comes at once; return what wakes it.
+        """Add a task whose first turn comes at once; return the function that wakes it.
 
         ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. It is
-        never called by two threads at a time. What wakes the task is for any thread, and only takes a lock.
+        never called by two threads at a time. That function is for any thread, and only takes a lock.
         """
         task = Task(take_turn)
         with self._changed:

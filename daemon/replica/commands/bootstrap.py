@@ -131,7 +131,7 @@ def bootstrap_policy(
     """Create the policy's replica, once, or continue an unfinished bootstrap;
     ``reuses_files`` as in ``begin_bootstrap``.
 
-    Raises ConfigError for an unknown name, and what the bootstrap raises.
+    Raises ConfigError for an unknown name, and the errors of the bootstrap.
     """
     with open_policy(config, name) as opened:
         begun = begin_bootstrap(
@@ -173,9 +173,7 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
-    """Return what a bootstrap of the policy would load;
-    ``planned`` is called with each table. Changes nothing.
-    """
+    """Return the plan of the policy's bootstrap; ``planned`` is called with each table. Changes nothing."""
     require_policy(config, name)
     settings = config.policy(name)
     with ExitStack() as stack:

@@ -72,7 +72,7 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
 
 
 def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
-    """Yield the point, what is aborted, and which tables are incomplete."""
+    """Yield the point, the transactions to abort, and the incomplete tables."""
     yield f"policy {planned['policy']}: {planned['database']} contains the source up to {_point(planned)}"
     yield (
         f"to be aborted: {count_text(planned['aborted'], 'open transaction')}; to be removed: "
@@ -89,7 +89,7 @@ def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
 
 
 def done_lines(done: dict[str, Any]) -> Iterator[str]:
-    """Yield what was done, and what is left to do."""
+    """Yield the finished steps, and the remaining work."""
     yield f"policy {done['policy']} is promoted: writers may use {done['database']}, as of {_point(done)}"
     yield f"{count_text(done['aborted'], 'open transaction')} aborted"
     for each in done["incomplete"]:
@@ -135,7 +135,7 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
 
 
 def retire_policy(config: Config, name: str) -> Retirement:
-    """Retire a policy; raise ConfigError for an unknown name, and what the metastores raise."""
+    """Retire a policy; raise ConfigError for an unknown name, and the metastores' errors."""
     from daemon.replica.policies import open_policy
     from handlers.replication.operations.activity import retire as end
 

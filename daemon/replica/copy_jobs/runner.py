@@ -125,7 +125,7 @@ class SparkJobs:
             self._lock.release()
 
     def _end(self, fence: Location, job: _Job, copies: Sequence[SizedTask]) -> None:
-        """Remove the fence, and what executors that were lost have left."""
+        """Remove the fence, and the leftovers of lost executors."""
         with suppress(TidelineError):  # the next copy into the directory removes it
             remove_fence(self._file_systems, fence)
         if not (job.is_clean and not self._sweeps):

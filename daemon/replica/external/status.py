@@ -93,7 +93,7 @@ class ExternalStatus:
     failing: int = 0
     """Directories that could not be copied completely in the last cycle."""
     problem: str | None = None
-    """What ended the last cycle early."""
+    """The error that ended the last cycle early."""
     problems: tuple[ExternalProblem, ...] = ()
     """At most ``LISTED_MAX``."""
 
@@ -164,7 +164,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         return table_text(header, rows) if rows else ""
 
     def problems(self, value: tuple[ExternalStatus, ...]) -> list[str]:
-        """Return what ended the last cycle of each policy early; it is repeated."""
+        """Return the errors that ended the last cycle of each policy early; the cycle is repeated."""
         return [
             f"replication:{each.policy}: the last copy of external tables ended early: {each.problem}"
             for each in value

@@ -39,12 +39,12 @@ _ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "foll
 
 @dataclass(frozen=True, slots=True)
 class PolicySite:
-    """What the pages show."""
+    """Content of the pages."""
 
     status: Callable[[], DaemonStatus]
     sections: Sequence[StatusSection[Any]] = ()
     tables: Callable[[str], KnownTables | None] = lambda _: None
-    """Returns what is known of the tables of a policy."""
+    """Returns the facts about the tables of a policy."""
     recent: Callable[[str], Sequence[SharedEvent]] = lambda _: ()
     """Returns the last events of a source."""
 
@@ -113,7 +113,7 @@ def _policies(status: DaemonStatus) -> list[ProjectionView]:
 
 
 def _rank(view: ProjectionView) -> tuple[bool, int, str]:
-    """Return what sorts the policies: those with trouble first, then by state and name."""
+    """Return the key that sorts the policies: those with trouble first, then by state and name."""
     state = _ORDER.index(view.state) if view.state in _ORDER else 0
     is_late = view.state == "following" and (view.lag_s or 0.0) > BEHIND_S
     return not (view.quarantined or view.problem or is_late), state, view.name

@@ -1,5 +1,5 @@
-"""Actions on policies over HTTP: what the commands ``pause``, ``resume``, ``release``, ``prune``,
-``promote``, ``compact`` and ``gap policy`` do, and loads of single tables.
+"""Actions on policies over HTTP, like the commands ``pause``, ``resume``, ``release``, ``prune``,
+``promote``, ``compact`` and ``gap policy``, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
 loop serves it between two batches. A compaction is only queued at the target, and needs no loop.
@@ -224,7 +224,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
 
 
 def request_compaction(config: Config, policy: str, given: CompactParameters) -> dict[str, Any]:
-    """Queue compactions of a table on the target; return what it answered."""
+    """Queue compactions of a table on the target; return the target's answer."""
     settings = require_followed(config, policy)
     table = given.table.lower().rpartition(".")[2]
     with closing(Metastore(config.targets[settings.target].metastore)) as target:

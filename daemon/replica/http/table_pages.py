@@ -116,7 +116,7 @@ def table_values(
     known: KnownTables | None,
     recent: Sequence[SharedEvent],
 ) -> dict[str, Any]:
-    """Return the values of the page of one table, from what is known of the policy's tables and from the last
+    """Return the values of the page of one table, from the facts about the policy's tables and from the last
     events of its source; raise NotFound.
     """
     policy, table = asked.name, asked.table

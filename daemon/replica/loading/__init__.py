@@ -1,1 +1,1 @@
-"""Bootstraps and loads of single tables: what they report, when they run, and what they use."""
+"""Bootstraps and loads of single tables: their reports, their turns, and their resources."""

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class CountingProgress:
-    """Counts what a bootstrap reports. Used by several threads."""
+    """Counts the progress of a bootstrap. Used by several threads."""
 
     def __init__(
         self, changed: Callable[[str], None] = lambda _: None, clock: Callable[[], float] = time.monotonic
@@ -114,7 +114,7 @@ class CountingProgress:
 
 
 class LoggedProgress(CountingProgress):
-    """Writes what a bootstrap in the daemon does to the log."""
+    """Writes the progress of a bootstrap in the daemon to the log."""
 
     def __init__(self, policy: str) -> None:
         super().__init__()

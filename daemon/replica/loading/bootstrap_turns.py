@@ -22,8 +22,8 @@ class BootstrapTurns:
     def __init__(self, policies_at_once: int) -> None:
         self._at_once = policies_at_once
         self._policies: dict[str, Callable[[], None]] = {}
-        """In the order in which they asked, with what wakes them; the first ``policies_at_once`` have their
-        turn."""
+        """In the order of their requests, with the functions that wake them; the first ``policies_at_once``
+        have their turn."""
         self._lock = threading.Lock()
 
     def ask(self, policy: str, wake: Callable[[], None] = lambda: None) -> None:
@@ -47,6 +47,6 @@ class BootstrapTurns:
             return waiting.index(policy) + 1 if policy in waiting else None
 
     def list_waiting(self, policy: str) -> tuple[str, ...]:
-        """Return what the status says about ``policy``: its place if it waits, otherwise nothing."""
+        """Return the status of ``policy``: its place if it waits, otherwise nothing."""
         place = self.find_place(policy)
         return () if place is None else (f"waiting for its turn to be bootstrapped, as number {place}",)

@@ -1,5 +1,5 @@
-"""What the loads of a policy have for themselves, so that they delay no other table:
-copy threads, and a second reader of the topic.
+"""The separate resources of a policy's loads, which delay no other table: copy threads, and a second reader
+of the topic.
 
 Every load has its own copy pool, with the threads for loads of its target. The counts of pools that have
 ended are kept, so that the metrics of copies and bytes contain all files that reach the target, and never

@@ -1,5 +1,5 @@
-"""The section ``compactions`` of the daemon's status:
-what the target's compactor has to do for each policy, and what failed.
+"""The section ``compactions`` of the daemon's status: the compactor's work on the target for each policy, and
+failures.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CompactionStatus:
 
 
 def describe_backlog(policy: str, db: str, backlog: CompactionBacklog, now_s: float) -> CompactionStatus:
-    """Return the status of a policy from what its target answered at ``now_s``."""
+    """Return the status of a policy from its target's answer at ``now_s``."""
     queued_s = backlog.oldest_queued_s
     return CompactionStatus(
         policy,

@@ -26,7 +26,7 @@ TAKEN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PointStatus:
-    """What the replica of one policy shows."""
+    """The point that the replica of one policy shows."""
 
     policy: str
     event_id: int

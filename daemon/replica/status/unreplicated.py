@@ -1,4 +1,6 @@
-"""The section ``unreplicated`` of the daemon's status: what a policy covers but cannot replicate, and why."""
+"""The section ``unreplicated`` of the daemon's status: objects that a policy covers but cannot replicate, and
+why.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class UnreplicatedObject:
 
 
 def list_unreplicated(policy: str, context: Context) -> tuple[UnreplicatedStatus, ...]:
-    """Return what a policy cannot replicate, if there is anything; safe to call from another thread."""
+    """Return the objects that a policy cannot replicate, if there are any; safe to call from another
+    thread.
+    """
     entries, db = context.tables.unreplicated.entries(), context.policy.source_db
     if not entries:
         return ()

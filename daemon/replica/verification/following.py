@@ -46,7 +46,7 @@ STOPPED_STALL_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KnownState:
-    """What is known about a policy at one moment."""
+    """Facts about a policy at one moment."""
 
     position: int = -1
     not_followed: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ReplicaFollowing:
     target: Metastore
     target_db: str
     state: Callable[[], KnownState]
-    """Reads what the daemon, or the state that it left, knows."""
+    """Reads the facts of the daemon, or of the state that it left."""
     stall_s: float = STALL_S
     waiting: Callable[[int, int], None] = lambda _event_id, _position: None
     """Called while waiting, with the awaited event and the position."""
@@ -156,7 +156,7 @@ def _ask_daemon(address: DaemonAddress, policy: str, sections: Sequence[StatusSe
 
 
 def known_state(status: DaemonStatus, policy: str) -> KnownState:
-    """Return what the daemon's status says about a policy."""
+    """Return the facts about a policy in the daemon's status."""
     name = projection_name(policy)
     view = next((each for each in status.projections if each.name == name), None)
     if view is None:
@@ -184,7 +184,7 @@ def _table_of(text: str) -> str:
 
 
 def read_state(config: Config, policy: str) -> KnownState:
-    """Return what the state file of a policy says; nothing is known if there is none."""
+    """Return the facts about a policy in its state file; none without one."""
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         return KnownState()
     quarantine, loads, unreplicated = Quarantine(), TableLoads(), UnreplicatedTables()

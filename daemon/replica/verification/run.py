@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to verify."""
+    """Scope of a verification."""
 
     policy: str
     tables: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class _Run:
     show: Callable[[str], None]
 
     def verify_all(self) -> list[TableResult]:
-        """Verify what was requested."""
+        """Verify the requested scope."""
         names = self._choose()
         database = [] if self.request.tables else [self.verifier.verify_database()]
         return database + self.verify_tables(names)

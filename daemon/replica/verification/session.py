@@ -1,5 +1,5 @@
-"""Opens what a verification of one policy needs:
-its own connections to both metastores, and threads that list files.
+"""Opens the resources for a verification of one policy: its own connections to both metastores, and threads
+that list files.
 """
 
 from __future__ import annotations

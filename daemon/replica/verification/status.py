@@ -1,5 +1,5 @@
-"""The section ``verification`` of the daemon's status:
-what the sampler has verified, one row for each policy.
+"""The section ``verification`` of the daemon's status: the sampler's verified tables, one row for each
+policy.
 """
 
 from __future__ import annotations

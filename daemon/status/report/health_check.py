@@ -1,6 +1,7 @@
 """One line and an exit code for monitoring systems (``tideline status --check``), as Nagios defines them.
 
-The codes follow from the same values as ``/readyz`` and the list of what needs an operator, so they agree.
+The codes follow from the same values as ``/readyz`` and the list of states that need an operator, so they
+agree.
 """
 
 from __future__ import annotations

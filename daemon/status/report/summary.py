@@ -1,4 +1,4 @@
-"""What of the status of many policies is shown as text: how many are in which state, and those that deviate.
+"""The part of many policies' status shown as text: the number in each state, and the deviating ones.
 
 Up to ``SHOWN_MAX`` projections are shown with everything. With more, a projection is shown if it is not just
 followed: in another state, behind, with quarantined tables, loads or a problem. Sections leave out the rows
@@ -30,7 +30,7 @@ _ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "foll
 
 
 def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> tuple[DaemonStatus, str]:
-    """Return the part of the status that is shown, and a line that says what is not."""
+    """Return the shown part of the status, and a line about the omitted rest."""
     views = status.projections
     if len(views) <= SHOWN_MAX:
         return status, ""
@@ -53,7 +53,7 @@ def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> t
 def narrow(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]], policy: str | None, table: str | None
 ) -> DaemonStatus:
-    """Return what concerns a policy or another projection, and a table, if they are given.
+    """Return the part about a policy or another projection, and a table, if they are given.
 
     Raises NotFound for an unknown policy, and for one of a table that nothing is known about.
     """
@@ -111,7 +111,7 @@ def _deviates(view: ProjectionView) -> bool:
 
 
 def _rank(view: ProjectionView) -> tuple[int, int, float, str]:
-    """Return what sorts the projections that deviate: state, place in the queue of bootstraps, lag."""
+    """Return the key that sorts deviating projections: state, place in the queue of bootstraps, lag."""
     state = _ORDER.index(view.state) if view.state in _ORDER else -1
     return state, view.place or 0, -(view.lag_s or 0.0), view.name
 

@@ -29,8 +29,8 @@ REASON_CHARS_MAX: Final = 300
 def status_text(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]], *, shows_all: bool = False
 ) -> str:
-    """Return positions, lags, states and problems as aligned text;
-    unless ``shows_all``, only what deviates of many projections (``summary``).
+    """Return positions, lags, states and problems as aligned text; unless ``shows_all``, only the deviations
+    of many projections (``summary``).
     """
     status, summary = (status, "") if shows_all else summarise(status, sections)
     blocks = [
@@ -53,7 +53,7 @@ def status_text(
 
 
 def problems_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return only what needs an operator, and the problems."""
+    """Return only states that need an operator, and the problems."""
     found = [_needs_operator(status), _problems(status, sections)]
     return _join([_head(status), *(found if any(found) else ["no problems"])])
 

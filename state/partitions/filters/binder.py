@@ -74,7 +74,7 @@ _LENIENT_DATE: Final = re.compile(r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})")
 _WIDE_DECIMAL: Final = ColumnType(TypeKind.DECIMAL, 120, 60)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Edges = tuple[bytes, bytes]
-"""The field of a constant and the start of what is larger; equal if no field of the column can equal the
+"""The field of a constant and the start of larger values; equal if no field of the column can equal the
 constant."""
 
 

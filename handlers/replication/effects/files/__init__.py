@@ -1,1 +1,1 @@
-"""Files of tables without transactions: copies, moves, truncation and what drops leave."""
+"""Files of tables without transactions: copies, moves, truncation and the leftovers of drops."""
