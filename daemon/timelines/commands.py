@@ -73,7 +73,7 @@ def latest(name: str, column: str | None, options: CatalogOptions) -> None:
 @click.argument("end")
 @click.option("--period", "periods", multiple=True, help="Use only this update period; may be repeated.")
 @click.option("--strict", is_flag=True, help="Fail if anything is missing.")
-@click.option("--min-count", is_flag=True, help="Use the fewest partitions, where weeks and months overlap.")
+@click.option("--min-count", is_flag=True, help="Use the fewest partitions if weeks and months overlap.")
 @click.option("--where", type=click.Choice(["or", "in", "between"]), help="Print the condition as SQL.")
 @click.option("--alias", default="", help="Alias of the table in the condition.")
 @_column_option

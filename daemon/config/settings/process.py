@@ -108,7 +108,7 @@ class HttpConfig(Section):
         default=64,
         ge=2,
         le=10_000,
-        description="Connections of one address. Raise it where a proxy stands in front of the daemon.",
+        description="Connections of one address. Raise it if a proxy stands in front of the daemon.",
     )
     answers_bytes_max: int = Field(
         default=128 * 1024 * 1024,
