@@ -41,7 +41,6 @@ SWEEP_S: Final = 0.5
 BACKLOG: Final = 1024
 """Connections that wait to be accepted. In a shorter queue, a storm of them would delay others by a second or
 more, until TCP repeats its first packet."""
-ACCEPTED_AT_ONCE: Final = 128
 SEND_BUFFER_BYTES: Final = 128 * 1024
 RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 """Buffers of the kernel for one connection, which it doubles. Otherwise they grow to megabytes for a client
@@ -176,7 +175,7 @@ class _Server(uvicorn.Server):
 
     def _accept(self) -> None:
         """Accept waiting connections, which costs little, so that ``_admit_some`` knows all of them."""
-        for _ in range(min(ACCEPTED_AT_ONCE, BACKLOG - self._arrived)):
+        for _ in range(BACKLOG - self._arrived):
             try:
                 accepted, address = self._listener.accept()
             except BlockingIOError:
