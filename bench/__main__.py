@@ -20,16 +20,13 @@ import pkgutil
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import bench
 from bench.report import TIMES, tree_cpu_s
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 HERE: Final = Path(__file__).parent

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.catalog_loads import load_cases, load_reader_cases
 from bench.catalog_readers import reader_cases
@@ -23,10 +24,6 @@ from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
 from state.timelines.periods import UpdatePeriod
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 BATCH: Final = 500

@@ -9,7 +9,9 @@ runs is the decoding, as in the daemon.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TBufferedTransport, TFileObjectTransport
@@ -17,14 +19,9 @@ from thrift.transport.TTransport import TBufferedTransport, TFileObjectTransport
 from dev.fixtures.hive_tables import a_partition
 from dev.fixtures.memory_source import MemorySource
 from handlers.structs import binary
-from handlers.structs.objects import Partition  # noqa: TC001 - the annotation is the wire format
+from handlers.structs.objects import Partition
 from handlers.structs.struct import Struct, resolve
 from state.timelines.periods import UpdatePeriod
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 LARGE: Final = "large"

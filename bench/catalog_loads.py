@@ -17,29 +17,25 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.catalog_listing import LARGE, RecordedSource, format_minute
 from bench.report import Row, row
 from daemon.service.lifecycle import SWITCH_S
 from dev.fixtures.memory_source import DB
 from handlers.catalog.following.background import CallThread
+from handlers.catalog.following.ports import Follower
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from handlers.catalog.following.ports import Follower
 
 
 EVENTS_AT_ONCE: Final = 20

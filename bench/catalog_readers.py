@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import truediv
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.report import Row, row
 from daemon.service.lifecycle import SWITCH_S
@@ -25,13 +26,8 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
+from handlers.events import Event
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.events import Event
 
 
 READERS: Final = 16

@@ -20,11 +20,12 @@ import statistics
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.copy_jobs import DiskJobs
 from bench.report import Row, main, row
@@ -34,10 +35,6 @@ from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 WORKERS: Final = 8

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -22,17 +23,11 @@ from bench.report import Row, row
 from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
 from dev.stack.downloads.jars import locate_jars, read_lock
+from handlers.events import SourceFile
 from handlers.files.copying.copies import Copied, CopyTask
-from handlers.files.copying.jobs import SizedTask
+from handlers.files.copying.jobs import JobStatus, SizedTask
 from handlers.files.systems.schemes import open_file_systems
 from streaming.driver import installation
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from handlers.events import SourceFile
-    from handlers.files.copying.jobs import JobStatus
 
 
 ROUNDS: Final = 3

@@ -14,11 +14,12 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.environment import make_name, open_stack, say, wait_for
 from bench.events.writer import Load, Writer
@@ -31,15 +32,10 @@ from bench.policies import (
     run_policies,
 )
 from bench.report import Row, main, row
+from dev.demo.replicator import Replicator
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import Endpoints
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.demo.replicator import Replicator
-    from dev.stack.endpoints import Endpoints
 
 
 POLICIES: Final = 20

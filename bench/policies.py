@@ -19,28 +19,23 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from bench.events.daemon_process import get_pid, read_cpu_s, read_rss_mb
 from bench.events.environment import make_name, open_stack, say, wait_for
-from bench.events.writer import TABLE, Load, Writer
+from bench.events.writer import TABLE, Commit, Load, Writer
 from bench.report import Row, main, row
 from dev.demo.replicator import Replicator
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import ComponentFailed
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from bench.events.writer import Commit
-    from dev.stack.endpoints import Endpoints
 
 
 NUMBERS: Final = (1, 50, 500)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from daemon.service.capabilities import command_groups
 from daemon.service.command_line import tideline
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "CLI.md"

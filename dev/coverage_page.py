@@ -10,16 +10,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from coverage import Coverage
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 ROOT: Final = Path(__file__).parents[1]

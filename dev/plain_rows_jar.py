@@ -8,13 +8,10 @@ neither a JDK nor a download is needed, and the same sources give the same bytes
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from streaming.split.plain_rows import JAR, SOURCES
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)

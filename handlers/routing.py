@@ -12,11 +12,13 @@ concern everyone. So do those that it had to forget because too many were open.
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
     CATALOGS,
+    Event,
     FilesWritten,
     TableAltered,
     TxnAborted,
@@ -24,12 +26,6 @@ from handlers.events import (
     TxnsOpened,
     WriteIdsAllocated,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
-    from handlers.events import Event
 
 
 OPEN_TXNS_MAX: Final = 100_000

@@ -16,14 +16,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 
 R = TypeVar("R")

@@ -13,15 +13,11 @@ offsets within the batch return the same batch.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.errors import KafkaUnavailable
-
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 
 CONTENT_BYTES_MAX: Final = 64 * 1024 * 1024

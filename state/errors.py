@@ -15,13 +15,10 @@ A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from state.value_text import plain_text, value_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _Redaction:

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from annotated_types import Interval
 
 from state.bounds import check_bounds
+from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.columns.paths import KeyPath
 
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}", re.ASCII)

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 settings.register_profile("tideline", settings(), deadline=None)

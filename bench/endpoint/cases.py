@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from bench.endpoint.environment import DB, FRESHNESS, TABLE, environment, format_day
+from bench.endpoint.environment import DB, FRESHNESS, TABLE, Ports, environment, format_day
 from bench.endpoint.wire_client import (
     NO_LIMIT,
     WireClient,
@@ -20,12 +21,6 @@ from bench.endpoint.wire_client import (
 )
 from bench.report import Row, row
 from daemon.endpoint.protocol.wire import text_value
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from bench.endpoint.environment import Ports
 
 
 CLIENTS: Final = 8

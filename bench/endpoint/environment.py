@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.catalog.opening import CATALOG_VERSION
 from daemon.state_directory.directory import state_path
@@ -28,15 +29,9 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.metastore.calls import Call
 from handlers.metastore.client import Metastore
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
-from handlers.structs.objects import Database, FieldSchema, Partition
+from handlers.structs.objects import Database, FieldSchema, Partition, Table
 from handlers.structs.struct import i16
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.structs.objects import Table
 
 
 KEPT: Final = "TIDELINE_BENCH_ENDPOINT"

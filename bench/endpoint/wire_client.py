@@ -5,19 +5,14 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Iterable
+from typing import Final, Self
 
 from thrift.Thrift import TMessageType, TType
 
 from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.streams import Transport, receive_request
-from daemon.endpoint.protocol.wire import Header, Value, struct_value, text_value, write_struct
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from daemon.endpoint.protocol.wire import Message
+from daemon.endpoint.protocol.wire import Header, Message, Value, struct_value, text_value, write_struct
 
 
 TIMEOUT_S: Final = 600.0

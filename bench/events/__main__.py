@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from bench.events import daemon_process, replay_overhead, throughput, visibility
 from bench.events.environment import open_stack
 from bench.report import Row, main
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def cases(quick: bool) -> Iterator[Row]:

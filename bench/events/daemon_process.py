@@ -14,8 +14,9 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from confluent_kafka import Producer
 
@@ -23,16 +24,11 @@ from bench.events.environment import make_name, run_daemon, say, wait_for
 from bench.report import Row, row
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
+from dev.demo.replicator import Replicator
 from dev.fixtures.notifications import notification
+from dev.stack.endpoints import Endpoints
 from handlers.decoding.records.encoder import encode
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.demo.replicator import Replicator
-    from dev.stack.endpoints import Endpoints
 
 
 FOREIGN: Final = ("OPEN_TXN", "ALLOC_WRITE_ID_EVENT", "ABORT_TXN")

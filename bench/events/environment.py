@@ -7,22 +7,17 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dev.demo.replicator import Replicator
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
-from dev.stack.endpoints import FILE, read_endpoints
+from dev.stack.endpoints import FILE, Endpoints, read_endpoints
 from dev.stack.errors import ComponentFailed
 from dev.stack.hive.postgres import open_postgres
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import Endpoints
 
 
 POLL_S: Final = 0.02

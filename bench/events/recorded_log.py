@@ -8,20 +8,15 @@ what follows an insert (569 bytes of compressed message on average).
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from dev.fixtures.notifications import notification, write_events
-from handlers.structs.notifications import NotificationEvent
+from handlers.metastore.calls import Receiver
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from handlers.structs.objects import Partition, Table
 from handlers.structs.transactions import GetOpenTxnsInfoResponse
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.metastore.calls import Receiver
-    from handlers.structs.notifications import WriteEventInfo
-    from handlers.structs.objects import Partition, Table
 
 
 SHARES: Final = {

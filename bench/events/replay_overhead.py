@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from bench.events.environment import make_name, say
 from bench.events.writer import Writer
 from bench.report import Row, row
 from dev.fixtures.notifications import read_events
-from handlers.files.copying.copies import Copier
+from dev.stack.endpoints import Endpoints
+from handlers.files.copying.copies import Copied, Copier, CopyTask
+from handlers.files.copying.handles import CopyHandle
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.calls import AnyCall
 from handlers.metastore.client import Metastore
 from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap import begin_bootstrap
@@ -30,15 +34,6 @@ from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from dev.stack.endpoints import Endpoints
-    from handlers.files.copying.copies import Copied, CopyTask
-    from handlers.files.copying.handles import CopyHandle
-    from handlers.metastore.calls import AnyCall
 
 
 R = TypeVar("R")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.environment import make_name, say
 from bench.events.recorded_log import RecordedLog
@@ -24,18 +25,13 @@ from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
 from daemon.relay.publisher import RelaySettings
+from daemon.sources.log_connections import Connect
 from daemon.sources.outbox import build_outbox
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import Endpoints
 from handlers.decoding.decoder import decode
 from state.event_log.positions import Position
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.sources.log_connections import Connect
-    from dev.stack.endpoints import Endpoints
 
 
 REPEATS: Final = 3

@@ -12,22 +12,18 @@ from __future__ import annotations
 import signal
 import statistics
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.environment import make_name, run_daemon, say, wait_for
 from bench.events.writer import TABLE, Load, Writer
 from bench.report import Row, row
+from dev.demo.replicator import Replicator
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import ComponentFailed
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dev.demo.replicator import Replicator
-    from dev.stack.endpoints import Endpoints
 
 
 POLL_S: Final = 0.02

@@ -11,19 +11,16 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from dev.fixtures.hive_tables import ACID, a_table
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 FILE_BYTES: Final = 2_000

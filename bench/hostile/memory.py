@@ -12,10 +12,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 import pyarrow as pa
@@ -39,6 +40,7 @@ from dev.fixtures.notifications import compress, notification
 from handlers.decoding.records.encoder import encode
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.addresses import Address
+from state.errors import BadInput
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.projection import Timelines
@@ -48,12 +50,6 @@ from streaming.mining.model import Form, MiningRules, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from streaming.mining.text_worker import TextWorker
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.errors import BadInput
 
 
 MEMORY_MAX_MB: Final = 400

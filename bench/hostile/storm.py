@@ -18,11 +18,8 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Final
 
 
 NUMBER: Final = 1_000

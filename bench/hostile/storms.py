@@ -17,10 +17,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.daemon_process import get_pid, read_cpu_s
 from bench.events.environment import make_name, open_stack, say, wait_for
@@ -28,14 +29,9 @@ from bench.events.visibility import TargetWatch
 from bench.events.writer import TABLE, Writer
 from bench.report import Row, row
 from dev.demo.replicator import Replicator
+from dev.stack.endpoints import Endpoints
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import Endpoints
 
 
 LIVEZ_MAX_S: Final = 0.2

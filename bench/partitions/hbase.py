@@ -10,21 +10,17 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.report import Row, median_s, row
 from dev.stack.servers.hbase import HBase
 from handlers.hbase.store import HBaseStore, open_store
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.partitions.index.partition_index import PartitionIndex
-    from state.store import Store
+from state.partitions.index.partition_index import PartitionIndex
+from state.store import Store
 
 
 TABLE: Final = "bench.events"

@@ -6,9 +6,10 @@ import datetime as dt
 import itertools
 import multiprocessing
 import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.partitions import hbase
 from bench.partitions.metastore import measure_metastore
@@ -16,14 +17,9 @@ from bench.partitions.plans import plan_cases
 from bench.partitions.worst_filters import worst_filter_cases
 from bench.report import Row, median_s, row
 from state.partitions.index.partition_index import PartitionIndex
+from state.store import Store
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.store import Store
 
 
 TABLE = "bench.events"

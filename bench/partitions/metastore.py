@@ -12,16 +12,17 @@ from __future__ import annotations
 import itertools
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from bench.report import median_s, row
+from bench.report import Row, median_s, row
 from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack.hive.old_metastore import OldMetastore
 from handlers.metastore.client import Metastore
@@ -30,12 +31,6 @@ from state.partitions.filters.dialect import HIVE_2
 from state.partitions.index.lookups import TableLookups
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bench.report import Row
 
 
 DB, TABLE = "bench", "events"

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import datetime as dt
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.partitions.random_filters import FilterGenerator, Grid, render_filter
 from bench.report import Row, row
 from state.partitions.index.partition_index import PartitionIndex
+from state.store import Store
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.store import Store
 
 
 TABLE: Final = "bench.plans"

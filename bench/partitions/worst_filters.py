@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.partitions.plans import DAYS, QUICK_DAYS, TABLE, build_grid, fill_index
 from bench.report import Row, row
 from state.errors import FilterTooExpensive, LimitExceeded
 from state.partitions.filters.dialect import CONDITIONS_MAX, DEPTH_MAX, FILTER_CHARS_MAX
 from state.partitions.index.check_budget import AnswerBudget
-from state.partitions.index.partition_index import IndexSnapshot
+from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.partitions.index.partition_index import PartitionIndex
 
 
 LIMIT_S: Final = 2

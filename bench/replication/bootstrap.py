@@ -5,22 +5,18 @@ without rows, beside REPL DUMP and REPL LOAD of the same database.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from bench.events.environment import make_name, open_stack, say
 from bench.replication.hive_cycles import HiveCycles, report
 from bench.replication.policies import open_policy
 from bench.report import Row, row
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import SqlFailed
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import Endpoints
 
 
 RIVAL: Final = "REPL DUMP and LOAD"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from handlers.metastore.calls import AnyCall
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable
-
-    from handlers.metastore.calls import AnyCall
 
 
 R = TypeVar("R")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from bench.events.environment import make_name, open_stack, say
 from bench.events.writer import TABLE, Writer
@@ -20,15 +21,9 @@ from bench.replication.policies import open_policy
 from bench.report import Row, row
 from dev.fixtures.hive_tables import ACID, a_table
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.events import TxnCommitted
+from dev.stack.endpoints import Endpoints
+from handlers.events import Event, TxnCommitted
 from handlers.structs.objects import Database
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dev.stack.endpoints import Endpoints
-    from handlers.events import Event
 
 
 ROUNDS: Final = 5

@@ -9,14 +9,15 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.environment import make_name, open_stack, say
 from bench.events.writer import TABLE, Writer
-from bench.replication.policies import open_policy
+from bench.replication.policies import LocalPolicy, open_policy
 from bench.report import Row, row
 from daemon.sources.outbox import Outbox
 from daemon.sources.outgoing_events import OutboxSettings
@@ -24,24 +25,15 @@ from daemon.sources.unlogged_partitions import UnloggedPartitions
 from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing
 from dev.stack.downloads.maven_repository import find_repository
-from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.hive.java_build import HIVE_3, read_hive_lock
 from dev.stack.hive.settings import ClusterSettings
 from handlers.decoding.decoder import decode
-from handlers.files.filesystems import FileSystems
-from handlers.files.paths import AllowedRoots
+from handlers.files.filesystems import Entry, FileSystems
+from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.local import LocalFiles
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench.replication.policies import LocalPolicy
-    from dev.stack.endpoints import Endpoints
-    from handlers.files.filesystems import Entry
-    from handlers.files.paths import Location
-    from handlers.structs.notifications import InsertEventRequestData
+from handlers.structs.notifications import InsertEventRequestData
 
 
 ROUNDS: Final = 5

@@ -7,13 +7,10 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from dev.stack.endpoints import Endpoints
 from dev.stack.hive.sql_session import Session
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
 
 
 OPTIONS: Final = {

@@ -11,25 +11,20 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.events.environment import make_name, open_stack, run_daemon, say
 from bench.events.visibility import TargetWatch, run_load
 from bench.events.writer import Writer
 from bench.replication.hive_cycles import HiveCycles, report
 from bench.replication.mixed_writer import EVENTS_PER_INSERT, MixedWriter
-from bench.replication.policies import open_policy
+from bench.replication.policies import LocalPolicy, open_policy
 from bench.report import Row, row
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import SqlFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from bench.replication.policies import LocalPolicy
-    from dev.stack.endpoints import Endpoints
 
 
 ROUNDS: Final = 2

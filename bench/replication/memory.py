@@ -11,15 +11,16 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.events.environment import say
 from bench.replication.synthetic_metastore import DB, TABLE, SyntheticMetastore, build_source, name_partition
 from bench.report import Row, row
 from dev.fixtures.memory_source import embedded
-from handlers.events import FilesWritten, PartitionsAdded, SourceFile, TxnCommitted, WriteIdsAllocated
+from handlers.events import Event, FilesWritten, PartitionsAdded, SourceFile, TxnCommitted, WriteIdsAllocated
 from handlers.files.copying.copies import Copied, Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -33,12 +34,6 @@ from handlers.replication.target.target_position import TargetPosition
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, Table
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from handlers.events import Event
 
 
 LIMIT_MB: Final = 400

@@ -9,15 +9,12 @@ committed). Everything is transactional.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from bench.events.writer import Writer
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
+from handlers.structs.objects import Table
 
 
 PARTITIONED: Final = "p"

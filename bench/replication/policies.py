@@ -5,14 +5,17 @@ counted calls and its state in SQLite.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.replication.counted_metastore import CountedMetastore
 from dev.fixtures.notifications import read_events
+from dev.stack.endpoints import Endpoints
+from handlers.events import Event
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
@@ -24,13 +27,6 @@ from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dev.stack.endpoints import Endpoints
-    from handlers.events import Event
 
 
 BATCH_EVENTS: Final = 500

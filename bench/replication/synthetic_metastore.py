@@ -7,19 +7,14 @@ Everything that it returns is as large as what a metastore returns for such a ta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
-from handlers.structs.objects import Database
+from handlers.structs.objects import Database, Partition, Table
 from handlers.structs.transactions import GetOpenTxnsInfoResponse
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.structs.objects import Partition, Table
 
 
 DB: Final = "shop"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 import tempfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.report import Row, row
 from bench.splitting import driver_start
@@ -22,10 +23,6 @@ from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from streaming.driver.commands import run
 from streaming.settings import DirectorySource, EventTime, FlatSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 EVENTS_PER_BATCH: Final = 20

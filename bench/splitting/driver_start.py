@@ -17,17 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.report import Row, row, tree_cpu_s
 from bench.splitting import bare_spark
 from dev.fixtures.json_events import lines
 from streaming.driver import class_archive
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 EVENTS: Final = 1_000

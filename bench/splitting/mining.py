@@ -10,17 +10,13 @@ because nothing here waits.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from sqlglot.dialects.dialect import Dialect
 
 from bench.report import Row, median_s, row
 from streaming.mining.miner import Miner
 from streaming.mining.model import CustomFunction, MiningRules, QueryText, RawTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 RULES = MiningRules((RawTable("default.raw_events", "json"),), (CustomFunction("event_parser"),))

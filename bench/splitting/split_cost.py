@@ -7,11 +7,12 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bench.report import Row, row, tree_cpu_s
 from bench.splitting import mining
@@ -26,10 +27,6 @@ from streaming.driver.session import JAVA_OPTIONS, start
 from streaming.settings import SparkSettings
 from streaming.split.file_columns import write_files
 from streaming.split.splitter import SHORT_LIVED_OPTIONS, row_counts, split_packed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 GB: Final = 1e9

@@ -8,28 +8,22 @@ the lock of the state directory.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from daemon.catalog.branch import OpenSource
-from daemon.catalog.opening import open_catalog
+from daemon.catalog.branch import CatalogBranch, CatalogTools, OpenSource
+from daemon.catalog.opening import OpenCatalog, open_catalog
+from daemon.catalog.queries import Answer, Answers, Query
 from daemon.catalog.settings import CATALOG
+from daemon.config.model import Config
 from daemon.process.inbox import StillWorking, requests_directory, send_request
 from daemon.state_directory.directory import state_lock, state_path
+from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_json, find_daemon
 from state.errors import ConfigError, NotFound, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.catalog.branch import CatalogBranch, CatalogTools
-    from daemon.catalog.opening import OpenCatalog
-    from daemon.catalog.queries import Answer, Answers, Query
-    from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
 
 
 CHANGE_TIMEOUT_S: Final = 300.0

@@ -12,18 +12,14 @@ table, none is chosen: their answers would differ, and the user could not see wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
+from daemon.catalog.branch import OpenSource
+from daemon.catalog.queries import Answer, TableList
+from handlers.catalog.following.table_state import TableState
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from daemon.catalog.branch import OpenSource
-    from daemon.catalog.queries import Answer, TableList
-    from handlers.catalog.following.table_state import TableState
 
 
 def _no_state(table: str) -> TableState | None:  # noqa: ARG001 - a default

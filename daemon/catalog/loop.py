@@ -8,34 +8,27 @@ metastore, without an operator.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
-from daemon.catalog.opening import open_catalog, projection_name
+from daemon.catalog.branch import CatalogTools
+from daemon.catalog.opening import OpenCatalog, open_catalog, projection_name
 from daemon.consumer.projection import BUSY_WAIT_S, WAIT_S, ProjectionLoop, ProjectionStatus
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loops.heartbeat import LazyLoop, Pulse
+from daemon.process.loops.heartbeat import Heartbeat, LazyLoop, Pulse
 from daemon.process.loops.loop import Job
 from daemon.sources.shared_readers import subscribe
+from daemon.status.model import FailingLoad
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
-from state.errors import Interrupted
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from daemon.catalog.branch import CatalogTools
-    from daemon.catalog.opening import OpenCatalog
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.status.model import FailingLoad
-    from handlers.events import Event
-    from handlers.failures import TableFailure
-    from state.errors import GapDetected
-    from state.event_log.positions import Position
+from handlers.events import Event
+from handlers.failures import TableFailure
+from state.errors import GapDetected, Interrupted
+from state.event_log.positions import Position
 
 
 log = structlog.get_logger(__name__)

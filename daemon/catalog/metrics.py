@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
-from prometheus_client import Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from daemon.consumer.metrics import ProjectionMetrics
 from daemon.process.metrics import Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-    from daemon.consumer.metrics import ProjectionMetrics
-    from state.errors import TidelineError
+from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)

@@ -6,31 +6,26 @@ directory. Only one process at a time may have it open.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from daemon.catalog.branch import BranchContext
+from daemon.catalog.branch import BranchContext, CatalogTools, OpenBranch
 from daemon.catalog.metrics import CatalogObserver
+from daemon.config.model import Config
 from daemon.sources.connections import measured_metastore
 from daemon.state_directory.directory import VERSION, open_state, state_path
 from daemon.status.model import FailingLoad
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.following.table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
+from handlers.metastore.client import Metastore
 from state.errors import BadInput
 from state.partitions.index.records import draw_versions
+from state.store import Transaction
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from daemon.catalog.branch import CatalogTools, OpenBranch
-    from daemon.config.model import Config
-    from handlers.metastore.client import Metastore
-    from state.store import Transaction
 
 
 def _leave_unchanged(_: Transaction) -> None:

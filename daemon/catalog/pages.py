@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from daemon.site.lists import list_found
-
-
-if TYPE_CHECKING:
-    from daemon.catalog.answers import CatalogAnswers
-    from daemon.site.lists import Listed
-    from daemon.site.pages import Asked
+from daemon.catalog.answers import CatalogAnswers
+from daemon.site.lists import Listed, list_found
+from daemon.site.pages import Asked
 
 
 def list_tables(asked: Asked, answers: CatalogAnswers[Any]) -> Listed:

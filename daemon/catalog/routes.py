@@ -5,26 +5,20 @@ They act like ``tideline timeline rebuild`` and ``tideline partitions load``, th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from daemon.catalog.access import CHANGE_TIMEOUT_S
+from daemon.catalog.branch import CatalogBranch
 from daemon.catalog.settings import CATALOG
-from daemon.http.actions import STRICT, action_route
-from daemon.http.operations import BASE, Operation
+from daemon.config.model import Config
+from daemon.http.actions import STRICT, Audit, action_route
+from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.process.inbox import requests_directory, send_request
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.catalog.branch import CatalogBranch
-    from daemon.config.model import Config
-    from daemon.http.actions import Audit
-    from daemon.http.operations import ApiRoute
 
 
 @dataclass(frozen=True)

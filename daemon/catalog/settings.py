@@ -4,11 +4,13 @@ which tables have timelines or are indexed, and publishing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import entries, problem
+from daemon.config.document import Document, Problem
 from daemon.config.fields import Name, QualifiedPatterns, as_list
 from daemon.config.section import ConfigSection, Section, matching, refused, setting
 from handlers.catalog.timelines.rules import Rule, Rules
@@ -16,12 +18,6 @@ from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
 from state.timelines.storage_forms import ENDS_AND_HOLES, find_form
 from state.timelines.tables.settings import SENTINELS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.config.document import Document, Problem
 
 
 def _check_period(text: str) -> str:

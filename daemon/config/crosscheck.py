@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from daemon.config.document import Problem
+from daemon.config.document import Document, Key, Problem
 from daemon.config.fields import as_list
 from daemon.config.kafka_client import KERBEROS_HINT, has_kerberos, needs_kerberos
 from daemon.config.quantities import read_quantity, unit_of
 from daemon.config.settings.process import is_loopback
 from handlers.metastore.addresses import DEFAULT_PORT
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.config.document import Document, Key
 
 
 def cross_problems(document: Document) -> Iterator[Problem]:

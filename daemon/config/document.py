@@ -7,20 +7,16 @@ case a user would rely on a setting that the daemon does not have.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from daemon.process.docs_address import with_addresses
+from state.errors import TidelineError
 from state.value_text import value_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from state.errors import TidelineError
 
 
 Key = tuple[str, ...]

@@ -6,12 +6,9 @@ created.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 
 KERBEROS_HINT: Final = (

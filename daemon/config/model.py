@@ -7,13 +7,14 @@ docs/CONFIG.md is generated from these classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError, create_model
 
 from daemon.config.fields import Name
-from daemon.config.section import Section
+from daemon.config.section import ConfigSection, Section
 from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetConfig
 from daemon.config.settings.daemons import DaemonsConfig
 from daemon.config.settings.policies import PolicyConfig, PolicyPatternConfig
@@ -26,12 +27,6 @@ from daemon.config.settings.process import (
     StateConfig,
     SupervisorConfig,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from daemon.config.section import ConfigSection
 
 
 class Config(Section):

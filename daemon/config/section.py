@@ -9,14 +9,14 @@ section and is a ``Sealing`` after reading.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from types import SimpleNamespace
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -33,24 +33,19 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ValidationInfo,
     create_model,
     field_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
 
 from daemon.config.quantities import pattern_of, read_quantity, unit_of
 from state.bounds import bounds_of, read_descriptions
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    import dataclasses
-    from collections.abc import Callable, Iterable
-
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic.json_schema import JsonSchemaValue
-    from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
 
 
 T = TypeVar("T")

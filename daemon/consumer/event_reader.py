@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
+from daemon.consumer.settings import ReaderStatus
+from handlers.events import Event
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from daemon.consumer.settings import ReaderStatus
-    from handlers.events import Event
-    from state.event_log.positions import Position
+from state.event_log.positions import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,14 @@ Not thread-safe; ``shared_reading`` locks.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from daemon.consumer.event_reader import Passage
+from daemon.consumer.settings import SharingSettings
+from handlers.events import Event
 from handlers.routing import EventRouter, Interest, Route
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from daemon.consumer.event_reader import Passage
-    from daemon.consumer.settings import SharingSettings
-    from handlers.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from daemon.consumer.fetch_budget import BUDGET
+from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION
 from handlers.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from state.errors import KafkaUnavailable, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.consumer.settings import ConsumerSettings
 
 
 log = structlog.get_logger(__name__)

@@ -12,15 +12,10 @@ it: only the access rights on the topic protect against those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from daemon.consumer.settings import GapFiller
 from handlers.events import Event, EventsLost
 from state.errors import ForeignRecord, GapDetected
-
-
-if TYPE_CHECKING:
-    from daemon.consumer.settings import GapFiller
-    from state.event_log.positions import Position
+from state.event_log.positions import Position
 
 
 class LogCheck:

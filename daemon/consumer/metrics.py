@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S, Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from prometheus_client import CollectorRegistry
-
-    from daemon.process.metrics import LoopMetrics
+from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S, LoopMetrics, Metric, MetricTable
 
 
 TYPES_MAX: Final = 80

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.consumer.settings import ConsumerSettings, DeadLetterSink
+from daemon.kafka.broker import TopicRecord
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
-from handlers.events import Undecodable, Unhandled
-from state.errors import ForeignRecord, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from daemon.consumer.settings import ConsumerSettings, DeadLetterSink
-    from daemon.kafka.broker import TopicRecord
-    from handlers.events import Event
-    from state.errors import BadInput
+from handlers.events import Event, Undecodable, Unhandled
+from state.errors import BadInput, ForeignRecord, MalformedEvent
 
 
 _LARGE_BYTES: Final = 32 * 1024

@@ -15,21 +15,18 @@ is a gap.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import structlog
 
+from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.offset_search import OffsetReader, find_next, find_offset, is_at
+from daemon.kafka.signatures import Signatures
+from daemon.kafka.topic import Topic, Watermarks
 from handlers.decoding.decoder import Format, recognise
 from handlers.decoding.messages import read_object
 from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from daemon.kafka.broker import BrokerSettings
-    from daemon.kafka.signatures import Signatures
-    from daemon.kafka.topic import Topic, Watermarks
 
 
 log = structlog.get_logger(__name__)

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from daemon.consumer.event_window import Member
+from daemon.consumer.event_window import Member, SharedEvent
 from daemon.consumer.settings import SharingSettings
 from daemon.consumer.shared_reading import Refusal, SharedReading
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.consumer.event_window import SharedEvent
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.routing import Interest
-    from state.event_log.positions import Position
+from daemon.consumer.topic_reader import TopicReader
+from handlers.routing import Interest
+from state.event_log.positions import Position
 
 
 class SharedReader:

@@ -13,25 +13,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from daemon.consumer.event_window import EventWindow, Member
-from daemon.consumer.settings import ReaderStatus
+from daemon.consumer.event_window import EventWindow, Member, SharedEvent
+from daemon.consumer.settings import ReaderStatus, SharingSettings
+from daemon.consumer.topic_reader import TopicReader
+from handlers.routing import Interest
 from state.errors import GapDetected, KafkaUnavailable, TidelineError
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.consumer.event_window import SharedEvent
-    from daemon.consumer.settings import SharingSettings
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.routing import Interest
 
 
 log = structlog.get_logger(__name__)

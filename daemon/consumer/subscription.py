@@ -8,28 +8,22 @@ stuck. Wherever it reads, its events come in order, each once, and none that may
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import structlog
 
 from daemon.consumer.event_reader import Batch, missing_event_ids
-from daemon.consumer.settings import ReaderStatus
+from daemon.consumer.event_window import Member
+from daemon.consumer.settings import ConsumerSettings, ReaderStatus
+from daemon.consumer.shared_reader import SharedReader
+from daemon.consumer.shared_reading import SharedReading
+from daemon.consumer.topic_reader import TopicReader
+from handlers.events import Event
 from handlers.routing import Interest
 from state.errors import TidelineError
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.consumer.event_window import Member
-    from daemon.consumer.settings import ConsumerSettings
-    from daemon.consumer.shared_reader import SharedReader
-    from daemon.consumer.shared_reading import SharedReading
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.events import Event
 
 
 log = structlog.get_logger(__name__)

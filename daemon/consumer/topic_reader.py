@@ -34,8 +34,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -45,17 +46,11 @@ from daemon.consumer.log_check import LogCheck
 from daemon.consumer.record_decoder import RecordDecoder
 from daemon.consumer.seeker import Seeker
 from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller, ReaderStatus
-from daemon.kafka.broker import TopicRecord
+from daemon.kafka.broker import BrokerSettings, TopicRecord
+from daemon.kafka.topic import Topic
 from handlers.events import Event, EventsLost, Undecodable
 from state.errors import BadInput, GapDetected, Inconsistent, KafkaUnavailable, TidelineError
 from state.event_log.positions import Position, Step
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.broker import BrokerSettings
-    from daemon.kafka.topic import Topic
 
 
 log = structlog.get_logger(__name__)

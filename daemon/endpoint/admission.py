@@ -12,12 +12,9 @@ Only if no connection waits is the new one refused.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
 
 C = TypeVar("C")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.http.transport.answering import Lane
 from daemon.site.pages import Asked, PageRoute
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.status.model import DaemonStatus
+from daemon.status.model import DaemonStatus
 
 
 PATH: Final = "/endpoints"

@@ -6,11 +6,9 @@ one connection, so it may remember facts about the server at the other end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-
-if TYPE_CHECKING:
-    from daemon.endpoint.protocol.wire import Message
+from daemon.endpoint.protocol.wire import Message
 
 
 class Metastore(Protocol):

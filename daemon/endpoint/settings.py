@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from annotated_types import Interval
 
-from handlers.metastore.addresses import DEFAULT_PORT
+from handlers.metastore.addresses import DEFAULT_PORT, Address, Login
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Sequence
-
-    from handlers.metastore.addresses import Address, Login
 
 
 DEFAULT_HOST: Final = "127.0.0.1"

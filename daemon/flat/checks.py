@@ -7,26 +7,20 @@ check needs one call for each. It sees at once whether Spark and its requirement
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from daemon.config.crosscheck import entries, missing_kafka, number, problem
-from daemon.config.document import Problem, problem_of_error
+from daemon.config.document import Document, Problem, problem_of_error
+from daemon.config.model import Config
 from daemon.flat.driver_settings import metastores_of
-from daemon.flat.settings import FLAT
+from daemon.flat.settings import FLAT, FlatConfig
 from daemon.keylog.settings import KeylogConfig
 from handlers.files.paths import parse_location
 from handlers.metastore.calls import HiveVersion
 from state.columns.rules import FlatRules
 from state.errors import NotFound, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from daemon.config.document import Document
-    from daemon.config.model import Config
-    from daemon.flat.settings import FlatConfig
 
 
 TIMEOUT_S: Final = 10.0

@@ -8,23 +8,18 @@ and ``source.secrets`` of the flat table have the rest, under the Java client's 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.flat.settings import Around, flat_config
+from daemon.config.model import Config
+from daemon.config.settings.clusters import KafkaConfig
+from daemon.flat.settings import Around, FlatConfig, flat_config
 from daemon.keylog.opening import key_log_address
 from daemon.keylog.settings import MINING
 from state.errors import ConfigError
 from streaming.driver.masters import make_reachable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.config.model import Config
-    from daemon.config.settings.clusters import KafkaConfig
-    from daemon.flat.settings import FlatConfig
-    from streaming.settings import FlatSettings
+from streaming.settings import FlatSettings
 
 
 _SAME: Final = frozenset({"client.id", "client.rack", "ssl.endpoint.identification.algorithm"})

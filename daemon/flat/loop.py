@@ -5,27 +5,21 @@ it keeps the table's Spark driver running and makes the table's row of the statu
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from daemon.flat.metrics import FlatMeasures
+from daemon.capability import Runtime
+from daemon.flat.metrics import FlatMeasures, FlatMetrics
 from daemon.flat.settings import FLAT
 from daemon.flat.status import DriverProgress, FlatStatus
 from daemon.process.child import STOPPED, build_command, reported_error
 from daemon.process.child_loop import ChildLoop
 from daemon.process.loops.loop import Job, LoopState
 from daemon.process.redaction import redact
-from state.errors import DriverEnded, StateLocked
+from daemon.status.reporter import StatusContext
+from state.errors import DriverEnded, StateLocked, TidelineError
 from streaming.driver.progress import STOP_REQUESTED
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from daemon.capability import Runtime
-    from daemon.flat.metrics import FlatMetrics
-    from daemon.status.reporter import StatusContext
-    from state.errors import TidelineError
 
 
 DRAIN_SHARE: Final = 0.8

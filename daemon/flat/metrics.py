@@ -6,17 +6,13 @@ seconds are computed at each scrape, from the status.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from daemon.flat.status import DriverProgress
 from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.flat.status import DriverProgress
 
 
 class FlatMetrics(MetricTable):

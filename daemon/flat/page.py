@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from daemon.flat.status import FlatStatus  # noqa: TC001 - pydantic reads the annotations
+from daemon.flat.status import FlatStatus
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import ApiRoute, Operation
 from daemon.site.pages import Asked, PageRoute

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from daemon.config.fields import FileLocation, Name, ObjectName, TableName, ThriftUris
+from daemon.config.model import Config
 from daemon.config.section import ConfigSection, Section, refused, setting
 from daemon.config.settings.spark import SparkConfig
 from daemon.flat.stream_settings import (
@@ -28,12 +30,6 @@ from streaming.settings import (
     Publishing,
     Sealing,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.config.model import Config
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ before Spark recorded its end, counts once. A malformed event raises MalformedEv
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote
 
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from daemon.status.flow import FlowNode
@@ -19,12 +20,6 @@ from daemon.status.metrics import families, state_family
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from prometheus_client.metrics_core import Metric
 
 
 T = TypeVar("T")

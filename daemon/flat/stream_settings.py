@@ -6,7 +6,7 @@ read as they are. The source has a separate form in the configuration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -23,13 +23,10 @@ from daemon.config.fields import (
 )
 from daemon.config.section import Form, Section, ValueSection, matching, refused, setting
 from daemon.config.settings.spark import to_java
+from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
 from streaming.settings import DirectorySource, Documents, EventTime, KafkaSource, Limits, Sealing
-
-
-if TYPE_CHECKING:
-    from state.columns.paths import KeyPath
 
 
 PATTERN_CHARS_MAX: Final = 1_024

@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from daemon.http.endpoints import Made, made_response, make_json, problem_response, require_operator
 from daemon.http.operations import BASE, ApiRoute, Operation
@@ -23,13 +25,6 @@ from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import BODY_BYTES_MAX
 from state.errors import BadInput, LimitExceeded, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 
 log = structlog.get_logger(__name__)

@@ -7,28 +7,21 @@ server (``daemon.http.transport.answering``). Each has an ETag, so that a client
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import ANONYMOUS, Role
-from daemon.http.transport.answering import RETRY_AFTER_S, HeldResponse, Lane
+from daemon.http.transport.answering import RETRY_AFTER_S, Answering, HeldResponse, Lane
 from daemon.http.transport.limits import group_of
 from state.errors import BadInput, Forbidden, NotFound, TidelineError, Unauthenticated
-
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
-
-    from prometheus_client import CollectorRegistry
-    from starlette.requests import Request
-
-    from daemon.http.transport.answering import Answering
 
 
 PARAMETER_CHARACTERS_MAX: Final = 512

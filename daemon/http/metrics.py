@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
 
 from daemon.process.metrics import Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class HttpMetrics(MetricTable):

@@ -5,23 +5,18 @@ It is made from the operations of the routes, so it cannot differ from the serve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from pydantic import TypeAdapter
-from starlette.routing import Route
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from daemon.http.endpoints import made_response, make_json
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.problems import PROBLEM, Problem
 from daemon.terminal.application import version_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
 
 
 DOCUMENT: Final = f"{BASE}/openapi.json"

@@ -7,14 +7,19 @@ Tideline raises the same error as the daemon.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemon.process.inbox import error_to_json
-from state.errors import BadInput, ConfigError, Forbidden, NotFound, NotYet, Refused, Unauthenticated
-
-
-if TYPE_CHECKING:
-    from state.errors import TidelineError
+from state.errors import (
+    BadInput,
+    ConfigError,
+    Forbidden,
+    NotFound,
+    NotYet,
+    Refused,
+    TidelineError,
+    Unauthenticated,
+)
 
 
 PROBLEM: Final = "application/problem+json"

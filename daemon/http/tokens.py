@@ -12,18 +12,15 @@ import hmac
 import secrets
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import structlog
 
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 
 log = structlog.get_logger(__name__)

@@ -10,21 +10,17 @@ library: they call ``translate_errors``.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from daemon.config.kafka_client import KERBEROS_HINT, has_kerberos, needs_kerberos
+from daemon.config.settings.clusters import KafkaConfig
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from daemon.config.settings.clusters import KafkaConfig
 
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")

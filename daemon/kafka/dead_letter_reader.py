@@ -13,9 +13,10 @@ A replay has up to three steps:
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -26,10 +27,6 @@ from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable
 from state.errors import BadInput, KafkaUnavailable, LimitExceeded, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 _NOTHING_MORE: Final = frozenset(

@@ -8,18 +8,13 @@ reader continues, so no record is lost. A restarted reader writes the same dead 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, Producer
 
-from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
+from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
-from state.errors import KafkaUnavailable
-
-
-if TYPE_CHECKING:
-    from daemon.kafka.broker import TopicRecord
-    from state.errors import BadInput
+from state.errors import BadInput, KafkaUnavailable
 
 
 PREFIX: Final = "tideline.error."

@@ -13,24 +13,20 @@ before it is read one by one.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
+from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import PARTITION, Watermarks
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import peek_position
 from handlers.unreadable_batches import READER_LIMITS, find_end, is_unreadable_batch
 from state.errors import BadInput, KafkaUnavailable
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.signatures import Signatures
 
 
 _OVERLAP: Final = 2_000

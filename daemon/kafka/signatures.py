@@ -10,14 +10,11 @@ The first key signs. Readers accept all, so that a key can be replaced while rec
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from daemon.config.settings.clusters import SourceConfig
+from daemon.config.settings.clusters import SourceConfig
 
 
 HEADER: Final = "tideline.signature"

@@ -8,8 +8,9 @@ client, and list no rules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
@@ -21,13 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     ResourceType,
 )
 
-from daemon.kafka.broker import LIBRARY_LOG, translate_errors
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, translate_errors
 
 
 EVERYONE: Final = "User:*"

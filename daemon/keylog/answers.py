@@ -10,31 +10,31 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.keylog.settings import KeyedTable
 from state.columns.changes import ChangeKind
-from state.columns.demand import Verdict, compute_demand
+from state.columns.demand import Demand, SelectedKey, Verdict, compute_demand
 from state.columns.paths import KeyPath
+from state.columns.requested_keys import RequestedKey
+from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
 from state.errors import BadInput
-from streaming.keylog.key_rules import KeyRule, RuleKind, group_rules, read_rules, remove_rule, set_rule
-from streaming.keylog.log_reader import read_entries, read_last_request_days, read_requested_keys
+from streaming.keylog.key_rules import (
+    KeyRule,
+    KeyRuleSet,
+    RuleKind,
+    group_rules,
+    read_rules,
+    remove_rule,
+    set_rule,
+)
+from streaming.keylog.log import KeyLog
+from streaming.keylog.log_reader import LogFilter, read_entries, read_last_request_days, read_requested_keys
 from streaming.keylog.records import DAY_S
-from streaming.keylog.table_snapshots import read_snapshot
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from daemon.keylog.settings import KeyedTable
-    from state.columns.demand import Demand, SelectedKey
-    from state.columns.requested_keys import RequestedKey
-    from state.columns.rules import FlatRules
-    from streaming.keylog.key_rules import KeyRuleSet
-    from streaming.keylog.log import KeyLog
-    from streaming.keylog.log_reader import LogFilter
-    from streaming.keylog.table_snapshots import TableSnapshot
+from streaming.keylog.table_snapshots import TableSnapshot, read_snapshot
 
 
 Answer = dict[str, Any]

@@ -9,26 +9,21 @@ process ends.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
+from daemon.capability import Runtime
 from daemon.keylog.settings import MINING
+from daemon.keys.metrics import MiningMetrics
 from daemon.keys.status import MINED, MinedSource, MiningStatus, SourcePass, read_passes
 from daemon.process.child import build_command, reported_error
 from daemon.process.child_loop import ChildLoop
+from daemon.process.loops.loop import LoopStatus
 from daemon.process.redaction import redact
-from state.errors import MinerEnded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from daemon.capability import Runtime
-    from daemon.keys.metrics import MiningMetrics
-    from daemon.process.loops.loop import LoopStatus
-    from state.errors import TidelineError
+from state.errors import MinerEnded, TidelineError
 
 
 log = structlog.get_logger(__name__)

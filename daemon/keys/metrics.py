@@ -4,17 +4,12 @@ source.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from daemon.keys.status import SourcePass
 from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from daemon.keys.status import SourcePass
 
 
 class MiningMetrics(MetricTable):

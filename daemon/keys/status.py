@@ -7,7 +7,7 @@ event raises MalformedEvent and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 

@@ -5,16 +5,11 @@ Keys come from users' queries, so unprintable characters are escaped.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from daemon.keylog.answers import COLUMN_VERDICTS
+from daemon.keylog.answers import COLUMN_VERDICTS, Answer
 from daemon.terminal.layout import aligned_lines
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.keylog.answers import Answer
 
 
 KEY_CHARS: Final = 80

@@ -8,10 +8,13 @@ they are cut off.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemon.catalog.answers import CatalogAnswers, SourceView
+from daemon.catalog.queries import Answer
+from daemon.partitions.metrics import PartitionMeasures
 from daemon.partitions.queries import (
     NAMES_MAX,
     PARTITIONS_MAX,
@@ -21,26 +24,20 @@ from daemon.partitions.queries import (
     FilterQuery,
     ListTables,
     NamesByValues,
+    PartitionQuery,
     PartitionsByExpression,
+    TableQuery,
 )
+from handlers.catalog.following.table_state import LoadProgress
+from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.partition_snapshot import PartitionSnapshot
+from handlers.structs.objects import Partition
 from handlers.structs.struct import Struct
 from state.errors import BadInput, NotFound
 from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
+from state.partitions.filters.hive_expressions import Expression, ReadExpression
 from state.partitions.index.explanation import explain_filter
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from daemon.catalog.queries import Answer
-    from daemon.partitions.metrics import PartitionMeasures
-    from daemon.partitions.queries import PartitionQuery, TableQuery
-    from handlers.catalog.following.table_state import LoadProgress
-    from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.catalog.index.partition_snapshot import PartitionSnapshot
-    from handlers.structs.objects import Partition
-    from state.partitions.filters.hive_expressions import Expression, ReadExpression
-    from state.partitions.index.lookups import Selection
+from state.partitions.index.lookups import Selection
 
 
 DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from daemon.process.metrics import ANSWER_BUCKETS_S, Metric, MetricTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 _COSTS: Final = {

@@ -4,20 +4,16 @@ first results.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from daemon.catalog.pages import list_tables
+from daemon.catalog.queries import Answer
+from daemon.partitions.answers import PartitionAnswers
 from daemon.partitions.queries import ExplainFilter, FilterPartitions
 from daemon.site.lists import PARAMETERS
 from daemon.site.pages import Asked, PageRoute
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.catalog.queries import Answer
-    from daemon.partitions.answers import PartitionAnswers
 
 
 PATH: Final = "/partitions"

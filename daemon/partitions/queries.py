@@ -5,8 +5,9 @@ A name is a table (``db.table``).
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, get_args
+from typing import Any, Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from daemon.catalog.queries import (
@@ -20,10 +21,6 @@ from daemon.catalog.queries import (
     parameter,
 )
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,22 +5,18 @@ No metastore is called: the index follows the events of the source.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
+from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import projection_name
 from daemon.http.operations import TEXT, OperationParameter
 from daemon.partitions.answers import PartitionAnswers
 from daemon.waits.conditions import Reached, WaitKind
 from state.errors import BadInput, NotFound
 from state.partitions.filters.dialect import HIVE_4
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from daemon.catalog.branch import OpenSource
 
 
 _PARAMETERS: Final = (

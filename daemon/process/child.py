@@ -18,18 +18,13 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from daemon.process.inbox import error_from_json
-from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from state.errors import TidelineError
+from state.errors import ConfigError, TidelineError
 
 
 STARTED: Final = "started"

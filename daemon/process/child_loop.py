@@ -9,19 +9,14 @@ killing one is always safe.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import structlog
 
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child
-from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from daemon.process.loops.heartbeat import Heartbeat
-    from state.errors import TidelineError
+from daemon.process.loops.heartbeat import Heartbeat
+from state.errors import MalformedEvent, TidelineError
 
 
 log = structlog.get_logger(__name__)

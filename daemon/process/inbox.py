@@ -17,20 +17,15 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import orjson
 import structlog
 
-from state.errors import BadInput, ConfigError, FilesUnavailable, Refused, TidelineError, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from pathlib import Path
-
-    from state.errors import NotFound
+from state.errors import BadInput, ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, Transient
 
 
 log = structlog.get_logger(__name__)

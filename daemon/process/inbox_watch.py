@@ -7,14 +7,11 @@ the time of the last change of each directory, which is a single call of the sys
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from daemon.process.loops.heartbeat import Heartbeat
+from daemon.process.loops.heartbeat import Heartbeat
 
 
 LOOK_S: Final = 0.5

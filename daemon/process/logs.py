@@ -16,22 +16,18 @@ import sys
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
+from typing import Annotated, Any, Final, TextIO
 
 import orjson
 import structlog
 from annotated_types import Interval
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from daemon.process.docs_address import with_addresses
 from daemon.process.recent_logs import RECENT_LOGS
 from daemon.process.redaction import Redactor
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from structlog.typing import EventDict, Processor, WrappedLogger
 
 
 REPEATS_KEPT_MAX: Final = 1024

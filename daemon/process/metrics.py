@@ -11,7 +11,8 @@ name them.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,10 +22,6 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 _COMMON_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)

@@ -16,27 +16,23 @@ steps:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
+from daemon.kafka.offset_search import Records
+from daemon.relay.publisher import Publisher
+from daemon.relay.start_position import StoredPosition
 from daemon.relay.topic_end import find_end
+from daemon.sources.outbox import Outbox
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.encoder import encode_lost
 from handlers.failpoints import failpoint
 from state.errors import BadInput, InvalidRequest
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.kafka.offset_search import Records
-    from daemon.relay.publisher import Publisher
-    from daemon.relay.start_position import StoredPosition
-    from daemon.sources.outbox import Outbox
 
 
 log = structlog.get_logger(__name__)

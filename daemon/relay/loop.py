@@ -14,41 +14,33 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.kafka.broker import broker_settings
+from daemon.config.model import Config
+from daemon.config.settings.clusters import SourceConfig
+from daemon.kafka.broker import BrokerSettings, broker_settings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.signatures import source_signatures
-from daemon.kafka.topic import source_topic
+from daemon.kafka.topic import Topic, source_topic
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loops.heartbeat import LazyLoop, Pulse
+from daemon.process.loops.heartbeat import Heartbeat, LazyLoop, Pulse
 from daemon.process.loops.loop import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
-from daemon.sources.connections import measured_metastore, source_client
+from daemon.sources.connections import CallMetrics, measured_metastore, source_client
+from daemon.sources.log_connections import Connect
 from daemon.sources.outbox import build_outbox
-from daemon.sources.unlogged_partitions import build_unlogged_partitions
+from daemon.sources.unlogged_partitions import UnloggedPartitions, build_unlogged_partitions
 from daemon.state_directory.directory import open_state
 from daemon.status.model import SourceStatus
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
 from handlers.metastore.client import Metastore
 from state.errors import InvalidRequest, KafkaUnavailable, NotFound
-
-
-if TYPE_CHECKING:
-    from daemon.config.model import Config
-    from daemon.config.settings.clusters import SourceConfig
-    from daemon.kafka.broker import BrokerSettings
-    from daemon.kafka.topic import Topic
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.sources.connections import CallMetrics
-    from daemon.sources.log_connections import Connect
-    from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from state.event_log.positions import Position
-    from state.store import Store
+from state.event_log.positions import Position
+from state.store import Store
 
 
 WATCH_S: Final = 2.0

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from daemon.kafka.broker import BrokerSettings, translate_error
+from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import CODEC, PARTITION, TopicSettings
-from daemon.sources.outgoing_events import OutboxSettings
+from daemon.sources.outgoing_events import OutboxSettings, OutgoingEvent
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, LimitExceeded, TidelineError
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.kafka.signatures import Signatures
-    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 _QUEUE_RECORDS: Final = 20_000

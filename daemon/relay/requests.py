@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.config.model import Config
 from daemon.status.client import serve_request
 from state.errors import ConfigError, NotFound
-
-
-if TYPE_CHECKING:
-    from daemon.config.model import Config
 
 
 TIMEOUT_S: Final = 120.0

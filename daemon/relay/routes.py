@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from daemon.http.actions import NoParameters, action_route
-from daemon.http.operations import BASE, Operation
+from daemon.config.model import Config
+from daemon.http.actions import Audit, NoParameters, action_route
+from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.process.inbox import requests_directory, send_request
 from daemon.relay.gap import CrossedRelayGap
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from daemon.config.model import Config
-    from daemon.http.actions import Audit
-    from daemon.http.operations import ApiRoute
 
 
 TIMEOUT_S: Final = 60.0

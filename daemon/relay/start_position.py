@@ -17,26 +17,22 @@ writes nothing before all of them have succeeded:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
+from daemon.config.settings.clusters import StartAt
+from daemon.kafka.offset_search import LocatedRecord, Records
 from daemon.relay.topic_end import find_end
+from daemon.sources.outbox import Outbox
+from daemon.sources.outgoing_events import OutgoingEvent
 from daemon.sources.partial_commits import complete_commit
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from daemon.config.settings.clusters import StartAt
-    from daemon.kafka.offset_search import LocatedRecord, Records
-    from daemon.sources.outbox import Outbox
-    from daemon.sources.outgoing_events import OutgoingEvent
-    from state.store import Store
+from state.store import Store
 
 
 _KEY: Final = b"relay/"

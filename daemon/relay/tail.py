@@ -7,28 +7,24 @@ a single commit to 0.2 s. A nudge ends the pause: a caller waits for an event th
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from daemon.process.loops.heartbeat import Heartbeat
+from daemon.relay.publisher import Publisher, RelaySettings
+from daemon.relay.start_position import Start, StoredPosition
 from daemon.sources.listing.listed_writes import ListedWrites
+from daemon.sources.outbox import Outbox
+from daemon.sources.outgoing_events import OutgoingEvent
+from daemon.status.model import SourceStatus
 from state.errors import FilesUnavailable, GapDetected, TidelineError
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.relay.publisher import Publisher, RelaySettings
-    from daemon.relay.start_position import Start, StoredPosition
-    from daemon.sources.outbox import Outbox
-    from daemon.sources.outgoing_events import OutgoingEvent
-    from daemon.status.model import SourceStatus
 
 
 log = structlog.get_logger(__name__)

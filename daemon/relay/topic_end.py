@@ -14,19 +14,14 @@ If records are signed, ``records`` has only those of the relay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import structlog
 
-from daemon.kafka.offset_search import find_last
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.kafka.offset_search import LocatedRecord, Records
-    from daemon.sources.outbox import Outbox
-    from state.event_log.positions import Position
+from daemon.kafka.offset_search import LocatedRecord, Records, find_last
+from daemon.sources.outbox import Outbox
+from state.event_log.positions import Position
 
 
 log = structlog.get_logger(__name__)

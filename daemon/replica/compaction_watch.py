@@ -9,26 +9,21 @@ them cost no more than ten small calls a second.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from daemon.process.loops.heartbeat import wait
+from daemon.capability import Runtime
+from daemon.process.loops.heartbeat import Heartbeat, wait
 from daemon.process.loops.loop import Job
 from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
 from daemon.sources.connections import measured_metastore
+from handlers.metastore.client import Metastore
 from handlers.replication.operations.compaction import read_backlog
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from daemon.capability import Runtime
-    from daemon.process.loops.heartbeat import Heartbeat
-    from handlers.metastore.client import Metastore
 
 
 PAUSE_S: Final = 0.5

@@ -9,15 +9,12 @@ rest of a page.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.replica.verification.sampler import Ledger
-    from handlers.replication.tables.policy_tables import PolicyTables
+from daemon.replica.verification.sampler import Ledger
+from handlers.replication.tables.policy_tables import PolicyTables
 
 
 NAMES_S: Final = 10.0

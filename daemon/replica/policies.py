@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.config.model import Config
 from daemon.state_directory.directory import open_state
-from handlers.files.paths import parse_location
+from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
+from handlers.structs.objects import Database
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.config.model import Config
-    from handlers.files.paths import Location
-    from handlers.structs.objects import Database
-    from state.store.sqlite import SqliteStore
+from state.store.sqlite import SqliteStore
 
 
 STATE_KIND: Final = "replication"

@@ -12,39 +12,31 @@ comes back is not opened with an old state.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import structlog
 
-from daemon.process.loops.heartbeat import wait
+from daemon.capability import Runtime
+from daemon.config.model import Config
+from daemon.consumer.projection import ProjectionStatus
+from daemon.process.loops.heartbeat import Heartbeat, wait
 from daemon.process.loops.loop import Job
 from daemon.replica.external.policy_cycles import STATE_KIND as EXTERNAL_KIND
 from daemon.replica.known_tables import KnownTables, LastNames
 from daemon.replica.loading.bootstrap_turns import BootstrapTurns
-from daemon.replica.loop import build_replica
+from daemon.replica.loop import ReplicaPart, build_replica
+from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.settings import BOOTSTRAP
 from daemon.replica.shared import SharedResources
 from daemon.replica.status.division import PoliciesOfDaemon
-from daemon.replica.status.policy_sections import LOADS_OF_POLICY
-from daemon.replica.verification.sampler import build_sampler
+from daemon.replica.status.policy_sections import LOADS_OF_POLICY, PolicySection
+from daemon.replica.verification.sampler import Ledger, build_sampler
 from daemon.state_directory.directory import set_aside_state, state_path
+from daemon.status.reporter import ProjectionPart, StatusContext
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from daemon.capability import Runtime
-    from daemon.config.model import Config
-    from daemon.consumer.projection import ProjectionStatus
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.replica.loop import ReplicaPart
-    from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.status.policy_sections import PolicySection
-    from daemon.replica.verification.sampler import Ledger
-    from daemon.status.reporter import ProjectionPart, StatusContext
 
 
 log = structlog.get_logger(__name__)

@@ -6,25 +6,21 @@ policy's state itself (``daemon.status.client.serve_request``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
+from daemon.config.model import Config
+from daemon.process.inbox import Request
 from daemon.replica.policies import STATE_KIND, require_policy
 from daemon.replica.served_requests import PolicyRequests
 from daemon.state_directory.directory import state_path
+from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_status, find_daemon, send_action, serve_request
 from daemon.terminal.application import load_config
 from state.errors import GapDetected, InvalidRequest, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.process.inbox import Request
-    from daemon.status.address import DaemonAddress
 
 
 TIMEOUT_S: Final = 300.0

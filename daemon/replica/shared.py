@@ -7,24 +7,20 @@ delay the copies of replay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from daemon.config.model import Config
 from daemon.process.inbox_watch import InboxWatch
 from daemon.process.loops.turns import Turns
+from daemon.sources.connections import CallMetrics
 from daemon.sources.metastores import MetastoreClients
 from handlers.files.copying.byte_rates import ByteRate
 from handlers.replication.context import start_threads
 from handlers.replication.target.idle_turns import IdleWork
 from handlers.replication.target.long_work import LongWork
 from handlers.shared_threads import SharedThreads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.config.model import Config
-    from daemon.sources.connections import CallMetrics
 
 
 @dataclass(frozen=True, slots=True)

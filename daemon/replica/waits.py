@@ -7,22 +7,18 @@ the daemon has read last may be older than the client's write. The relay then re
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from daemon.capability import Runtime
+from daemon.consumer.projection import ProjectionStatus
 from daemon.http.operations import OperationParameter
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.waits.conditions import Reached, Unresolved, WaitKind
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from daemon.capability import Runtime
-    from daemon.consumer.projection import ProjectionStatus
 
 
 EVENT_ID_MAX: Final = 2**63 - 1

@@ -7,26 +7,21 @@ or the broker cannot be reached, the last measurement stays, and the time that i
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.kafka.topic import source_topic
+from daemon.capability import Runtime
+from daemon.kafka.topic import Topic, source_topic
+from daemon.process.loops.heartbeat import Heartbeat
 from daemon.process.loops.loop import Job
 from daemon.retention.measurement import Measurement, Reader, measure
 from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client
+from daemon.status.model import DaemonStatus
 from state.errors import NotFound
 from state.event_log.retention import NEVER, TopicLimits
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.capability import Runtime
-    from daemon.kafka.topic import Topic
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.status.model import DaemonStatus
 
 
 MEASURE_S: Final = 15.0

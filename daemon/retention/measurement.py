@@ -7,9 +7,11 @@ time that is left keeps shrinking in the status while the source cannot be reach
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from handlers.structs.notifications import NotificationEvent
 from state.errors import BadInput, Refused
 from state.event_log.retention import (
     NEVER,
@@ -20,12 +22,6 @@ from state.event_log.retention import (
     next_event_time_s,
     parse_duration,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.structs.notifications import NotificationEvent
 
 
 PRESENT_S: Final = 60.0

@@ -5,10 +5,12 @@ left.
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from daemon.retention.measurement import Measurement, ReaderMeasurement, margins
 from daemon.status.actions import RELAY
@@ -16,12 +18,6 @@ from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection, TimeLeft
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.event_log.retention import Margin
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
-
-    from prometheus_client.metrics_core import Metric
 
 
 _DIRECTORIES: Final = "directories of transactions"

@@ -7,20 +7,16 @@ would appear in the middle of the line that is being written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from daemon.config.model import Config
 from daemon.terminal.application import COMPLETION, print_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from daemon.config.model import Config
 
 
 _KINDS: Final = {

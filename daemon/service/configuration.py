@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from daemon.config import crosscheck
 from daemon.config.load import ConfigReader
-from daemon.config.model import compose
+from daemon.config.model import Config, compose
 from daemon.service.capabilities import CAPABILITIES
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from daemon.config.model import Config
 
 
 STARTS_NOTHING: Final = frozenset(

@@ -10,17 +10,21 @@ import os
 import platform
 import sqlite3
 import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import click
 
+from daemon.config.model import Config
 from daemon.process.redaction import redactor
 from daemon.service.capabilities import CAPABILITIES
-from daemon.status.address import daemon_option
+from daemon.status.address import DaemonAddress, daemon_option
 from daemon.status.client import fetch_status, load_status
+from daemon.status.model import DaemonStatus
 from daemon.terminal.application import (
     application,
     config_option,
@@ -31,15 +35,6 @@ from daemon.terminal.application import (
 from daemon.terminal.layout import bytes_text, duration_text, left_aligned
 from state.errors import TidelineError
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
-    from daemon.status.model import DaemonStatus
 
 
 LIBRARIES: Final = ("confluent-kafka", "hdfs-native", "pyarrow", "pydantic", "starlette", "pyspark")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import click
 
-from daemon.status.address import daemon_option
+from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import CommandGroup, config_option, echo, json_option, load_config
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.status.address import DaemonAddress
 
 
 @click.group(cls=CommandGroup)

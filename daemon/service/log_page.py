@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from daemon.http.transport.answering import Lane
 from daemon.process.recent_logs import RECENT_LOGS, LogLine
 from daemon.site.lists import PARAMETERS, list_rows
 from daemon.site.pages import Asked, PageRoute, require_operator
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def log_page(lines: Callable[[], Sequence[LogLine]] = RECENT_LOGS.lines) -> PageRoute:

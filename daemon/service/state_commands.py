@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from daemon.terminal.application import config_option, echo, json_option, load_config
 from daemon.terminal.layout import bytes_text
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 TIMEOUT_S: Final = 3600.0

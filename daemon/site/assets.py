@@ -7,18 +7,15 @@ Two scripts are other projects'. They are kept as published, and a test compares
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import Made, build_response, problem_response
 from daemon.site.rendering import STATIC, static_files
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 
 _TYPES: Final = {

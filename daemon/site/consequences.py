@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
-
-if TYPE_CHECKING:
-    from daemon.status.action_calls import ActionCall
+from daemon.status.action_calls import ActionCall
 
 
 _TEXTS: Final = {

@@ -7,19 +7,15 @@ policies are one box, which says how many are in which state.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from daemon.status.flow import FlowNode
+from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.terminal.layout import duration_text, number_text
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 
 
 SHOWN_MAX: Final = 5

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
 from daemon.site.runbooks import runbook_path
 from daemon.site.sparklines import draw_sparklines
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.status.history import HistoryPoint
-    from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
+from daemon.status.history import HistoryPoint
+from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
 
 
 CARDS_MAX: Final = 40

@@ -8,26 +8,20 @@ is signed in.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import HTML, Made, made_response, may_operate, read_parameters
 from daemon.http.problems import status_of
-from daemon.http.tokens import ANONYMOUS
+from daemon.http.tokens import ANONYMOUS, Client
 from daemon.http.transport.answering import Lane
 from daemon.site.rendering import render
 from state.errors import Forbidden, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from daemon.http.tokens import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,15 @@ while no projection is near the end of the topic.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.consumer.event_window import SharedEvent
 from handlers.events import (
     CompactionCommitted,
     ConstraintDropped,
+    Event,
     EventsLost,
     FilesWritten,
     FunctionDropped,
@@ -29,13 +32,6 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from daemon.consumer.event_window import SharedEvent
-    from handlers.events import Event
 
 
 ROWS_MAX: Final = 200

@@ -10,7 +10,8 @@ import hashlib
 import time
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from importlib.resources.abc import Traversable
+from typing import Any, Final
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,10 +19,6 @@ from markupsafe import Markup
 
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 
 STATIC: Final = "/static"

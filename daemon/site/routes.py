@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from starlette.responses import RedirectResponse
-from starlette.routing import Route
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from daemon.http.endpoints import problem_response
 from daemon.http.openapi import DOCUMENT
@@ -16,18 +18,9 @@ from daemon.site import runbooks
 from daemon.site.assets import static_route
 from daemon.site.overview import overview_values
 from daemon.site.pages import Asked, PageRoute
+from daemon.status.history import HistoryPoint
+from daemon.status.model import DaemonStatus, StatusSection
 from state.errors import Unauthenticated
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
-    from daemon.status.history import HistoryPoint
-    from daemon.status.model import DaemonStatus, StatusSection
 
 
 LOGIN: Final = "/login"

@@ -9,19 +9,15 @@ import re
 from functools import cache
 from itertools import pairwise
 from posixpath import dirname, join, normpath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
+from daemon.site.pages import Asked
 from daemon.terminal.pages import anchor_of, find_pages, page_name
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-
-    from daemon.site.pages import Asked
 
 
 PATH: Final = "/docs"

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.status.history import INTERVAL_S, POINTS
+from daemon.status.history import INTERVAL_S, POINTS, HistoryPoint
 from daemon.terminal.layout import bytes_text, duration_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from daemon.status.history import HistoryPoint
 
 
 WIDTH: Final = POINTS

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from handlers.metastore.calls import Receiver
 from handlers.replication.target.same_table import SameTableSource
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.metastore.calls import Receiver
-    from handlers.structs.notifications import NotificationEvent
-    from handlers.structs.transactions import GetOpenTxnsInfoResponse
+from handlers.structs.notifications import NotificationEvent
+from handlers.structs.transactions import GetOpenTxnsInfoResponse
 
 
 R = TypeVar("R")

@@ -7,19 +7,13 @@ measure their calls under the name of their cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from daemon.sources.connections import measured_metastore
+from daemon.config.model import Config
+from daemon.config.settings.clusters import SourceConfig, TargetConfig
+from daemon.sources.connections import CallMetrics, measured_metastore
+from handlers.metastore.client import Metastore
 from handlers.metastore.connection_pool import ConnectionPool
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.config.model import Config
-    from daemon.config.settings.clusters import SourceConfig, TargetConfig
-    from daemon.sources.connections import CallMetrics
-    from handlers.metastore.client import Metastore
 
 
 def ignore_beat() -> None:

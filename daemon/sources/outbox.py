@@ -14,26 +14,21 @@ relayed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.sources.outgoing_events import EventEncoder
+from daemon.kafka.topic import Topic
+from daemon.sources.listing.listed_writes import ListedWrites
+from daemon.sources.log_connections import Connect, NotificationLog
+from daemon.sources.outgoing_events import EventEncoder, OutboxSettings, OutgoingEvent
 from daemon.sources.partial_commits import end_commit
+from daemon.sources.unlogged_partitions import UnloggedPartitions
 from daemon.sources.write_events import WriteEventReader
+from handlers.decoding.records.record_writer import Record
 from handlers.failpoints import failpoint
+from handlers.structs.notifications import NotificationEvent
 from state.errors import GapDetected, Inconsistent, LimitExceeded, MetastoreUnavailable, Refused, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from daemon.kafka.topic import Topic
-    from daemon.sources.listing.listed_writes import ListedWrites
-    from daemon.sources.log_connections import Connect, NotificationLog
-    from daemon.sources.outgoing_events import OutboxSettings, OutgoingEvent
-    from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from handlers.decoding.records.record_writer import Record
-    from handlers.structs.notifications import NotificationEvent
 
 
 _LOOK_BACK_EVENTS: Final = 10_000

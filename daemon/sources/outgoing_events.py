@@ -11,19 +11,23 @@ write events the metastore cannot return.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import structlog
 
 from daemon.config.settings.clusters import RelayConfig
-from daemon.sources.listing.listed_writes import MISSED
-from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
+from daemon.sources.listing.listed_writes import MISSED, ListedWrites
+from daemon.sources.log_connections import Connect, NotificationLog
+from daemon.sources.unlogged_partitions import UnloggedPartitions
+from daemon.sources.write_events import Commit, CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
-from handlers.decoding.records.record_writer import RecordWriter, to_printable
+from handlers.decoding.records.record_writer import Record, RecordWriter, to_printable
 from handlers.failpoints import failpoint
-from handlers.replication.target.same_table import select_same_partitions
+from handlers.replication.target.same_table import LoggedWrite, select_same_partitions
 from handlers.structs.notifications import NotificationEvent
 from state.errors import (
     BadInput,
@@ -34,19 +38,7 @@ from state.errors import (
     UnloggedFilesGone,
     Unsupported,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from daemon.sources.listing.listed_writes import ListedWrites
-    from daemon.sources.log_connections import Connect, NotificationLog
-    from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from daemon.sources.write_events import Commit
-    from handlers.decoding.records.record_writer import Record
-    from handlers.replication.target.same_table import LoggedWrite
-    from state.transactions.open_candidates import CandidateWrite
+from state.transactions.open_candidates import CandidateWrite
 
 
 log = structlog.get_logger(__name__)

@@ -8,20 +8,16 @@ load the tables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
+from daemon.kafka.offset_search import LocatedRecord
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.header import WRITE_KIND
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.kafka.offset_search import LocatedRecord
-    from handlers.decoding.records.record_writer import Record
+from handlers.decoding.records.record_writer import Record
 
 
 _PROBLEM: Final = "the commit was partly relayed, and would be split into other parts now"

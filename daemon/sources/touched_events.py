@@ -6,22 +6,17 @@ are its objects decoded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Container
+from typing import Final
 
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
-from handlers.events import CATALOGS, PartitionsAdded, PartitionsAltered, TxnAborted, WriteIdsAllocated
+from handlers.events import CATALOGS, Event, PartitionsAdded, PartitionsAltered, TxnAborted, WriteIdsAllocated
 from handlers.replication.target.objects import format_partition_name, partition_key_names
+from handlers.structs.notifications import NotificationEvent
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from handlers.events import Event
-    from handlers.structs.notifications import NotificationEvent
-    from state.transactions.touched_partitions import TouchedPartitions
+from state.transactions.touched_partitions import TouchedPartitions
 
 
 _OF_PARTITIONS: Final = frozenset({"ADD_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS"})

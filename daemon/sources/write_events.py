@@ -17,21 +17,15 @@ notification log.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from daemon.sources.log_connections import LogConnections
+from daemon.sources.log_connections import Connect, LogConnections, NotificationLog
 from handlers.decoding.messages import unpack
-from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from daemon.sources.log_connections import Connect, NotificationLog
-    from handlers.decoding.records.commit_parts import CommitParts
-    from handlers.structs.notifications import NotificationEvent
-    from state.errors import TidelineError
+from handlers.decoding.records.commit_parts import CommitParts
+from handlers.structs.notifications import NotificationEvent
+from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, TidelineError, Unsupported
 
 
 ATTEMPTS_MIN: Final = 5

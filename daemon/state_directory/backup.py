@@ -22,20 +22,17 @@ import shutil
 import socket
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 from daemon.state_directory.directory import STATUS_FILE, open_stores, sync_directory, write_atomically
 from state.errors import BadInput, FilesUnavailable, InvalidRequest, StateCorrupt
 from state.store.sqlite_copy import copy_database, publish
 from state.store.sqlite_file import translate_errors
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 MANIFEST: Final = "manifest.json"

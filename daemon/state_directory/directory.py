@@ -15,19 +15,14 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from weakref import WeakValueDictionary
 
 from state.errors import ConfigError, StateLocked
-from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from state.store.sqlite import Migration
+from state.store.sqlite import Migration, SqliteStore
 
 
 ADDRESS_FILE: Final = "http.json"

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
-from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.loops.heartbeat import wait
+from daemon.process.inbox import Inbox, Request, requests_directory
+from daemon.process.loops.heartbeat import Heartbeat, wait
 from daemon.state_directory.backup import write_backup
 from daemon.state_directory.directory import open_stores
 from state.errors import InvalidRequest, StateCorrupt, TidelineError
-
-
-if TYPE_CHECKING:
-    from daemon.process.inbox import Request
-    from daemon.process.loops.heartbeat import Heartbeat
-    from state.store.sqlite import SqliteStore
+from state.store.sqlite import SqliteStore
 
 
 log = structlog.get_logger(__name__)

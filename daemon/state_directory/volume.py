@@ -7,17 +7,12 @@ itself: the free space counts, also for the other users of the volume.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from prometheus_client.metrics_core import Metric
 
 
 class VolumeCollector(Collector):

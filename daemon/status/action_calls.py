@@ -5,7 +5,7 @@ The routes are those of ``daemon.replica.http.routes`` and ``daemon.relay.routes
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote

@@ -9,18 +9,12 @@ agree. It contains every loop that has failed, of any kind; the sections of the 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from daemon.status.action_calls import call_policy, call_projection, call_source
-from daemon.status.model import OperatorAction
+from daemon.status.action_calls import ActionCall, call_policy, call_projection, call_source
+from daemon.status.model import DaemonStatus, FailedLoop, OperatorAction, ProjectionView, StatusSection
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from daemon.status.action_calls import ActionCall
-    from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, StatusSection
 
 
 REPLICA: Final = "docs/runbooks/replica.md"

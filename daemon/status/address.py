@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import http.client
 import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -21,10 +22,6 @@ import orjson
 from daemon.state_directory.directory import ADDRESS_FILE, TOKEN_FILE
 from daemon.terminal.application import load_config
 from state.errors import ConfigError, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 TIMEOUT_S: Final = 5.0

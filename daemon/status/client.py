@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
 
-from daemon.process.inbox import error_from_json, requests_directory, send_request
+from daemon.process.inbox import Request, error_from_json, requests_directory, send_request
 from daemon.state_directory.directory import STATUS_FILE, state_lock
-from daemon.status.address import TIMEOUT_S, running_daemon
-from daemon.status.model import DaemonStatus
+from daemon.status.address import TIMEOUT_S, DaemonAddress, running_daemon
+from daemon.status.model import DaemonStatus, StatusSection
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from daemon.process.inbox import Request
-    from daemon.status.address import DaemonAddress
-    from daemon.status.model import StatusSection
 
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024

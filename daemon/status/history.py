@@ -8,20 +8,16 @@ are in the metrics. Any thread may read; one thread takes the samples.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from daemon.state_directory.directory import write_atomically
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus, StatusSection
+from daemon.status.model import DaemonStatus, StatusSection
 
 
 log = structlog.get_logger(__name__)

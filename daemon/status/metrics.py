@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from daemon.process.loops.loop import LoopState
 from daemon.process.metrics import POLICIES_MAX
 from daemon.status.actions import KINDS
+from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
 from daemon.status.summed_metrics import sum_up
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from prometheus_client.metrics_core import Metric
-
-    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
 
 
 _SOURCE_GAUGES: Final = (

@@ -8,16 +8,16 @@ One value is the source of ``/api/v1/status``, the status page, the gauges of ``
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from daemon.consumer.event_reader import Stages  # noqa: TC001 - pydantic reads the annotations
-from daemon.status.action_calls import ActionCall  # noqa: TC001 - pydantic reads the annotations
+from daemon.consumer.event_reader import Stages
+from daemon.status.action_calls import ActionCall
 from daemon.terminal.layout import duration_text
-from handlers.failures import TableFailure  # noqa: TC001 - pydantic reads the annotations
+from handlers.failures import TableFailure
 from state.errors import MalformedEvent
 
 

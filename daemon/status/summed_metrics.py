@@ -9,17 +9,13 @@ policy is an alert on ``all`` as well, and ``tideline status`` names the policy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
 
 from daemon.process.metrics import ALL
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from prometheus_client.samples import Sample
 
 
 _LABELS: Final = ("projection", "policy", "reader")

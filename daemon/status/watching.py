@@ -9,24 +9,16 @@ that has not changed from being sent twice.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
-from starlette.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from daemon.http.endpoints import HEADERS, address_of
-from daemon.http.transport.answering import Lane
+from daemon.http.endpoints import HEADERS, Made, address_of
+from daemon.http.transport.answering import Answering, Lane
 from state.errors import Overloaded
-
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
-
-    from daemon.http.endpoints import Made
-    from daemon.http.transport.answering import Answering
 
 
 WATCHERS_MAX: Final = 32

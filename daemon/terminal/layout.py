@@ -6,7 +6,8 @@ import errno
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import click
 
@@ -14,10 +15,6 @@ from daemon.process.docs_address import with_addresses
 from daemon.process.redaction import redact
 from state.errors import TidelineError
 from state.value_text import value_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def aligned_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

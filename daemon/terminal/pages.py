@@ -8,18 +8,15 @@ a checkout reads ``docs/``.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from daemon.terminal.application import print_text
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 _PACKAGE: Final = Path(__file__).parents[1]

@@ -4,26 +4,21 @@ file.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.catalog.answers import CatalogAnswers, SourceView
-from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
+from daemon.catalog.queries import Answer
+from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable, TimelineQuery
 from daemon.timelines.values import cover_of, ignored_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
+from state.timelines.cover import Cover
 from state.timelines.periods import UpdatePeriod
 from state.timelines.sql_conditions import Column, format_between, format_in, format_or, refuse_shared_texts
 from state.timelines.tables.facts import Fact
 from state.timelines.tables.projection import Timelines, count_runs
 from state.timelines.time_ranges import TimeRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from daemon.catalog.queries import Answer
-    from daemon.timelines.queries import TimelineQuery
-    from state.timelines.cover import Cover
 
 
 CONDITION_PARTITIONS_MAX: Final = 100_000

@@ -6,16 +6,19 @@ Requests are served the same way in a running daemon and on its state files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.catalog.branch import BranchContext
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import SteppedWork, StillWorking
 from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import TimelinesView
 from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.following.background import CallThread
+from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.property_writer import TimelineName, migrate
 from handlers.catalog.timelines.publisher import TimelinePublisher
@@ -23,13 +26,6 @@ from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.projection import count_runs, iterate_timelines
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.catalog.branch import BranchContext
-    from handlers.catalog.projection import CatalogProjection
 
 
 class TimelineBranch:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from daemon.catalog.pages import list_tables
 from daemon.http.transport.answering import Lane
 from daemon.site.lists import PARAMETERS
 from daemon.site.pages import Asked, PageRoute
+from daemon.timelines.answers import TimelineAnswers
 from daemon.timelines.pictures import draw_cover, draw_timelines
 from daemon.timelines.queries import CoverRange
 from daemon.timelines.values import ignored_of, timeline_of
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from daemon.timelines.answers import TimelineAnswers
 
 
 PATH: Final = "/timelines"

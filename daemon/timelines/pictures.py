@@ -6,16 +6,13 @@ of ten years is visible.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from state.timelines.cover import Cover
-    from state.timelines.timeline import Timeline
+from state.timelines.cover import Cover
+from state.timelines.timeline import Timeline
 
 
 WIDTH: Final = 1000

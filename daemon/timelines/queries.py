@@ -4,14 +4,11 @@ A name is a table (``db.table``) or a fact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.catalog.queries import Currency, Query, SourceSummary, TableList, TableStateForm, flag, parameter
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 Ends = tuple[str, str]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Iterator
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from daemon.catalog.settings import CatalogConfig
 from daemon.config.crosscheck import entries, problem
+from daemon.config.document import Document, Problem
 from daemon.config.fields import Name, TableName
+from daemon.config.model import Config
 from daemon.config.section import ConfigSection, Section, refused
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import BadInput
@@ -15,14 +19,6 @@ from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.time_ranges import TimeRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.catalog.settings import CatalogConfig
-    from daemon.config.document import Document, Problem
-    from daemon.config.model import Config
 
 
 def _check_time(text: str) -> str:

@@ -7,16 +7,12 @@ included. Long lists are truncated at ``RUNS_MAX``, with the full count beside t
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from state.timelines.ignored_values import IGNORED_MAX
+from state.timelines.cover import Cover, CoverRun
+from state.timelines.ignored_values import IGNORED_MAX, IgnoredValues
 from state.timelines.runs import draw_bar
-
-
-if TYPE_CHECKING:
-    from state.timelines.cover import Cover, CoverRun
-    from state.timelines.ignored_values import IgnoredValues
-    from state.timelines.timeline import Timeline
+from state.timelines.timeline import Timeline
 
 
 RUNS_MAX: Final = 10_000

@@ -5,21 +5,17 @@ Covers are computed from memory, and no metastore is called.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import projection_name
 from daemon.http.operations import TEXT, OperationParameter
 from daemon.timelines.answers import TimelineAnswers
 from daemon.timelines.queries import CoverRange
 from daemon.waits.conditions import Reached, WaitKind
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from daemon.catalog.branch import OpenSource
 
 
 _PARAMETERS: Final = (

@@ -7,12 +7,14 @@ never succeed.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from daemon.config.quantities import Quantity
-from daemon.status.address import daemon_option, require_daemon
+from daemon.status.address import DaemonAddress, daemon_option, require_daemon
 from daemon.terminal.application import (
     config_option,
     echo,
@@ -21,13 +23,6 @@ from daemon.terminal.application import (
     print_failure,
     print_text,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from daemon.status.address import DaemonAddress
 
 
 NOT_YET: Final = 3

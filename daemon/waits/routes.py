@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 from pydantic import TypeAdapter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from daemon.http.endpoints import JSON, address_of, build_response, problem_response, read_parameters
 from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
-from daemon.http.transport.answering import Lane
-from daemon.waits.conditions import Unresolved
+from daemon.http.transport.answering import Answering, Lane
+from daemon.waits.conditions import Condition, Unresolved, WaitKind
+from daemon.waits.waits import Waits
 from state.errors import BadInput, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from starlette.requests import Request
-
-    from daemon.http.transport.answering import Answering
-    from daemon.waits.conditions import Condition, WaitKind
-    from daemon.waits.waits import Waits
 
 
 PATH: Final = f"{BASE}/wait"

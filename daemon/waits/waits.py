@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.waits.conditions import Reached
+from daemon.waits.conditions import Condition, Reached
+from daemon.waits.metrics import WaitMetrics
 from state.errors import Interrupted, NotYet, Overloaded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.waits.conditions import Condition
-    from daemon.waits.metrics import WaitMetrics
 
 
 CHECK_S: Final = 10.0

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,15 +28,12 @@ from dev.demo.workload import ABORTED_TABLE, QUERIES, Writer, steps
 from dev.stack import preflight
 from dev.stack.cli import fetch_stack
 from dev.stack.cluster import Stack
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import ComponentFailed, StackError
 from dev.stack.hive.java_build import HIVE_3, NEWEST
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
 
 
 DB: Final = "shop"

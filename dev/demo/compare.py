@@ -7,22 +7,18 @@ time of the last DDL) are left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from dev.stack.hive.sql_session import Session
 from handlers.files.listing import list_plain_files
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Partition, Table
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds, compare_write_ids
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Partition, Table
 
 
 LOCAL_PARAMETERS: Final = frozenset({"transient_lastDdlTime"})

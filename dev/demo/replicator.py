@@ -13,15 +13,12 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
+from dev.stack.endpoints import Endpoints
 from dev.stack.errors import ComponentFailed
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
 
 
 TIDELINE: Final = (sys.executable, "-m", "daemon")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
 from rich.columns import Columns
 from rich.console import Console, Group
@@ -19,13 +19,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from dev.demo.compare import Comparison, TableComparison
-    from dev.demo.replicator import Progress
-    from dev.demo.workload import StepResult
+from dev.demo.compare import Comparison, TableComparison
+from dev.demo.replicator import Progress
+from dev.demo.workload import StepResult
 
 
 SHOWN_STEPS: Final = 14

@@ -7,16 +7,12 @@ The integration tests use the same statements, so the demo shows what is tested.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from dev.stack.errors import SqlFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dev.stack.hive.sql_session import Session
+from dev.stack.hive.sql_session import Session
 
 
 @dataclass(frozen=True, slots=True)

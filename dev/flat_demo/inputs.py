@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from dev.fixtures.json_events import EPOCH_S, HOUR_S, event
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 TABLE: Final = "default.events_flat_web"

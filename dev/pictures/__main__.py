@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dev.pictures import answers, figures, replication
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from dev.pictures.canvas import Canvas
+from dev.pictures.canvas import Canvas
 
 
 DIRECTORY: Final = Path(__file__).parents[2] / "docs" / "pictures"

@@ -9,8 +9,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -26,10 +27,6 @@ from dev.stack.hive.java_build import build_harness
 from dev.stack.optional_programs import list_missing
 from dev.stack.process.component import running_pid
 from dev.stack.process.owner_watch import stop_all
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 STACK_LOCKS: Final = ("kafka", "hive", "compiler")

@@ -12,24 +12,19 @@ Everything stops with the ``with`` block, or when the owning process ends (``pro
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.hive.java_build import build_harness
 from dev.stack.hive.servers import Metastore, SqlEngine
+from dev.stack.hive.settings import ClusterSettings, Database
 from dev.stack.hive.sql_session import Session
+from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.started import Started
 from dev.stack.servers.kafka import Kafka
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from dev.stack.hive.settings import ClusterSettings, Database
-    from dev.stack.process.component import Component
 
 
 class HiveCluster:

@@ -10,14 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.stack.hive.servers import Metastore, SqlEngine
+from dev.stack.process.component import Component
 from dev.stack.servers.kafka import Kafka
 
-
-if TYPE_CHECKING:
-    from dev.stack.process.component import Component
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (only published ports of a container can be reached)
 

@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import docker
 from testcontainers.core.container import DockerContainer
@@ -27,13 +27,10 @@ from dev.stack.downloads.jars import cache_dir, locate_jars, read_lock
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.hive.java_build import build_harness, hash_harness
 from dev.stack.hive.servers import Metastore, SqlEngine
-from dev.stack.process.component import wait_until_ready
+from dev.stack.process.component import Component, wait_until_ready
 from dev.stack.process.java_runtime import find_java
 from dev.stack.servers.kafka import Kafka
 
-
-if TYPE_CHECKING:
-    from dev.stack.process.component import Component
 
 Server = Kafka | Metastore | SqlEngine
 

@@ -17,16 +17,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.stack.errors import ComponentFailed, Missing
 from dev.stack.process.component import Component
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BASE_IMAGE = "python:3.11-slim-bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.errors import StackError
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 FILE = "endpoints.json"

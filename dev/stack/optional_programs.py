@@ -7,16 +7,12 @@ optional: the same tests fail there.
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from dev.stack.errors import Missing
 from dev.stack.servers.databases import MariaDB, PostgreSQL
 from state.errors import ConfigError
 from streaming.driver.installation import use_java
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 OBJECT_STORE = "TIDELINE_TEST_S3"

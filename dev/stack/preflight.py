@@ -11,18 +11,14 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.stack.downloads import maven_repository
 from dev.stack.downloads.jars import cache_dir, find_missing, read_lock
 from dev.stack.errors import Missing
 from dev.stack.process import java_runtime
 from dev.stack.process.ports import require_free
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 OLDEST_PYTHON = (3, 11)

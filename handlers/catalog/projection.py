@@ -8,33 +8,27 @@ other. A failed ``apply`` or load leaves the store unchanged; ``open`` reads eve
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce, is_answered
+from handlers.catalog.following.background import STEP_WAIT_S, BackgroundCalls, CallsAtOnce, is_answered
 from handlers.catalog.following.column_checks import ColumnChecks
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loads.loader import Loader
+from handlers.catalog.following.loads.pauses import Clock
 from handlers.catalog.following.missed_events import MissedEvents
-from handlers.catalog.following.ports import NullObserver, Observer, open_changes
+from handlers.catalog.following.ports import Follower, NullObserver, Observer, open_changes
 from handlers.catalog.following.survey import Survey
 from handlers.catalog.following.table_states import TableStates
+from handlers.catalog.timelines.publisher import TimelinePublisher
 from handlers.catalog.turns import Turns
+from handlers.events import Event
 from handlers.failpoints import failpoint
+from handlers.failures import TableFailure
+from handlers.metastore.client import Metastore
 from state.errors import NotFound, Transient
 from state.event_log.positions import POSITION_KEY, Position, Step
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.loads.pauses import Clock
-    from handlers.catalog.following.ports import Follower
-    from handlers.catalog.timelines.publisher import TimelinePublisher
-    from handlers.events import Event
-    from handlers.failures import TableFailure
-    from handlers.metastore.client import Metastore
-    from state.store import Store, Transaction
+from state.store import Store, Transaction
 
 
 LOADING_S: Final = 0.04

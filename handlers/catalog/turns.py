@@ -15,12 +15,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 
 SLICE_S: Final = 0.1

@@ -14,16 +14,17 @@ the same lazily decoded structs as elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
 
 from handlers.decoding.embedded_objects import PartitionOutline, to_stored_type
 from handlers.decoding.fields import Fields, pair_with_checksums
 from handlers.decoding.header import Arrival, EventHeader
-from handlers.decoding.messages import JsonObject, read_object, write
+from handlers.decoding.messages import JsonObject, Limits, read_object, write
 from handlers.decoding.notifications import build_unhandled
 from handlers.events import (
     Embedded,
@@ -40,12 +41,6 @@ from handlers.structs import tjson
 from handlers.structs.objects import Partition, Table
 from handlers.structs.struct import Struct
 from state.errors import BadInput, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from handlers.decoding.messages import Limits
 
 
 S = TypeVar("S", bound=Struct)

@@ -8,9 +8,10 @@ their presence and number are checked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.decoding.embedded_objects import PartitionOutline, to_stored_type
 from handlers.decoding.fields import Fields, fill_names, parse_plain_source_files, parse_source_files
@@ -39,10 +40,6 @@ from handlers.structs.constraints import SQLForeignKey
 from handlers.structs.objects import Database, Function, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
 from state.errors import LimitExceeded, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 _DATABASE: Final = partial(tjson.decode, Database)

@@ -8,19 +8,14 @@ because nothing can be said about its event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal
 
 from handlers.decoding import apiary, notifications
 from handlers.decoding.header import FORMAT, FORMAT_HEADER, Arrival
-from handlers.decoding.messages import DEFAULT_LIMITS, Limits, read_object
+from handlers.decoding.messages import DEFAULT_LIMITS, JsonObject, Limits, read_object
+from handlers.events import Event
 from state.errors import BadInput, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from handlers.decoding.messages import JsonObject
-    from handlers.events import Event
 
 
 Format = Literal["tideline-1", "hms", "apiary", "apiary-sns"]

@@ -8,13 +8,10 @@ it external. Whether a drop removes files depends on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from handlers.structs.objects import Table
 from handlers.structs.struct import Struct, resolve
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
 
 
 _MANAGED, _EXTERNAL, _VIEW = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"

@@ -17,16 +17,12 @@ the location of the source file.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
+from handlers.decoding.messages import JsonObject, Limits
 from handlers.events import SourceFile
 from state.errors import LimitExceeded, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.decoding.messages import JsonObject, Limits
 
 
 _INT64_END: Final = 2**63

@@ -7,16 +7,12 @@ Undecodable and the log continues; without a position the event cannot even be c
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from handlers.decoding.fields import Fields
-from handlers.decoding.messages import read_object
+from handlers.decoding.messages import JsonObject, Limits, read_object
 from handlers.events import Undecodable
 from state.errors import BadInput, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.decoding.messages import JsonObject, Limits
 
 
 FORMAT: Final = "tideline-1"

@@ -12,7 +12,8 @@ and is counted, not refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from handlers.decoding import catalog_events as catalog
 from handlers.decoding import transaction_events as transactions
@@ -28,17 +29,10 @@ from handlers.decoding.header import (
     read_header,
     read_position,
 )
-from handlers.decoding.messages import read_object, unpack_text
+from handlers.decoding.messages import JsonObject, Limits, read_object, unpack_text
 from handlers.decoding.write_events import build_files_written
-from handlers.events import Event, EventsLost, Unhandled
+from handlers.events import Event, EventsLost, Undecodable, Unhandled
 from state.errors import BadInput, LimitExceeded, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from handlers.decoding.messages import JsonObject, Limits
-    from handlers.events import Undecodable
 
 
 def decode_tideline_record(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:

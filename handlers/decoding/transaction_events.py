@@ -6,9 +6,9 @@ hive-replication.md §1.2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from handlers.decoding.fields import fill_names
+from handlers.decoding.fields import Fields, fill_names
 from handlers.events import (
     CompactionCommitted,
     TxnAborted,
@@ -18,10 +18,6 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from state.errors import LimitExceeded, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.decoding.fields import Fields
 
 
 def build_txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:

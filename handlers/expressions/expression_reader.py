@@ -8,14 +8,11 @@ Hive 4 names the class of the root, Hive 2 and 3 do not.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.expressions.hive_objects import read_expression
 from handlers.expressions.kryo_input import Unreadable
-
-
-if TYPE_CHECKING:
-    from state.partitions.filters.hive_expressions import Expression
+from state.partitions.filters.hive_expressions import Expression
 
 
 KEPT_BYTES_MAX: Final = 16 << 10

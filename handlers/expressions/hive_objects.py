@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from handlers.expressions.kryo_input import REGISTERED, Known, KryoInput, Unreadable
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 T = TypeVar("T")

@@ -11,20 +11,14 @@ The content counts, not the name: a truncation by Hive 4 writes the same file, w
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import Entry, FileSystem, is_hidden
+from handlers.files.paths import Location
 from state.errors import NotFound
-from state.transactions.acid_directories import MARKERS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.files.filesystems import Entry, FileSystem
-    from handlers.files.paths import Location
-    from state.transactions.acid_directories import AcidDirectory
+from state.transactions.acid_directories import MARKERS, AcidDirectory
 
 
 METADATA: Final = "_metadata_acid"

@@ -11,24 +11,18 @@ that both may happen meanwhile, the names are read again.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import SourceFile
 from handlers.files.acid_markers import METADATA, read_markers
 from handlers.files.directories import require_reachable
-from handlers.files.filesystems import is_hidden
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import Entry, FileSystem, FileSystems, is_hidden
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
 from state.transactions.own_directories import select_own
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from handlers.files.filesystems import Entry, FileSystem, FileSystems
-    from handlers.files.paths import AllowedRoots, Location
 
 
 FILES_MAX: Final = 1_000_000

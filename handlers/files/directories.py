@@ -14,17 +14,12 @@ them, each once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from handlers.files.paths import printable
+from handlers.files.filesystems import FileSystems
+from handlers.files.paths import AllowedRoots, Location, printable
 from state.errors import FilesUnavailable, NotFound, Refused, UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots, Location
 
 
 _SINGLE_MAX: Final = 50

@@ -14,23 +14,18 @@ removes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import SourceFile
 from handlers.files.acid_markers import read_markers
 from handlers.files.directories import require_reachable
-from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
+from handlers.files.filesystems import Entry, FileSystems, is_hidden, is_unfinished
 from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from handlers.files.filesystems import Entry
 
 
 FILES_MAX: Final = 1_000_000

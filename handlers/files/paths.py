@@ -15,14 +15,11 @@ be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from state.errors import UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 CM_NAME_UNITS_MAX: Final = 255

@@ -6,23 +6,17 @@ error, because its rows would be missing. The caller then starts again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import SourceFile
 from handlers.files.acid_markers import is_ignored_base, read_markers
 from handlers.files.directories import require_reachable
-from handlers.files.filesystems import is_hidden, is_unfinished
-from handlers.files.paths import is_safe_name, parse_location
+from handlers.files.filesystems import Entry, FileSystems, is_hidden, is_unfinished
+from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
 from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from handlers.files.filesystems import Entry, FileSystems
-    from handlers.files.paths import AllowedRoots, Location
 
 
 FILES_MAX: Final = 1_000_000

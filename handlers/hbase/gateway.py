@@ -11,19 +11,16 @@ closed by every reader that stops early, and would time out for slow readers.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from handlers.hbase.layout import FAMILIES, FAMILY, Cells
 from state.errors import ConfigError, HBaseUnavailable, InvalidRequest
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 T = TypeVar("T")

@@ -27,17 +27,13 @@ too many keys and never too few. LIKE and long lists are checked by the client o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
+from state.partitions.filters.intervals import Interval
 from state.partitions.index.records import EntryKind, kind_of
 from state.partitions.keys import partition_key
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.partitions.filters.intervals import Interval
 
 
 FAMILY: Final = b"p"

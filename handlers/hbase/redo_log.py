@@ -21,20 +21,16 @@ with a u32 length.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout
+from handlers.hbase.gateway import Gateway
 from handlers.hbase.layout import KEYS_ONLY
 from state.errors import StateCorrupt
 from state.partitions.index.records import EntryKind, kind_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.hbase.gateway import Gateway
 
 
 _VERSION: Final = struct.Struct(">Q")

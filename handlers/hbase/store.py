@@ -14,23 +14,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout, redo_log, undo_log
-from handlers.hbase.gateway import Gateway, make_connector
-from handlers.hbase.transaction import HBaseTransaction
+from handlers.hbase.gateway import Gateway, StoredRow, make_connector
+from handlers.hbase.transaction import HBaseTransaction, StoredEntry
 from state.errors import HBaseUnavailable
+from state.partitions.filters.conditions import Condition
 from state.store import Pause, Reader, Transaction, pages
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from handlers.hbase.gateway import StoredRow
-    from handlers.hbase.transaction import StoredEntry
-    from state.partitions.filters.conditions import Condition
 
 
 KEYS_PAGE_MAX: Final = 8192

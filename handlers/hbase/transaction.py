@@ -15,23 +15,19 @@ process.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from sortedcontainers import SortedDict
 
 from handlers.failpoints import failpoint
+from handlers.hbase.gateway import Gateway
 from handlers.hbase.redo_log import ClearedRange, Writes, delete_kind, put_kind
 from state.errors import LimitExceeded
 from state.partitions.index.records import EntryKind, kind_of
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.hbase.gateway import Gateway
 
 
 SPILL_ENTRIES: Final = 10_000

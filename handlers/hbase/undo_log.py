@@ -18,21 +18,17 @@ be repeated at any point.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout
+from handlers.hbase.gateway import Gateway
 from handlers.hbase.layout import KEYS_ONLY
 from handlers.hbase.redo_log import Writes, delete_kind, join_cells, put_kind, split_cells
+from handlers.hbase.transaction import StoredEntry
 from state.partitions.index.records import EntryKind
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from handlers.hbase.gateway import Gateway
-    from handlers.hbase.transaction import StoredEntry
 
 
 KEYS_OF_A_ROW: Final = 1000

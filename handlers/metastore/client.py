@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from handlers.metastore.addresses import REPLY_BYTES_MAX
-from handlers.metastore.connection_pool import CONNECT_TIMEOUT_S
+from handlers.metastore.connection_pool import CONNECT_TIMEOUT_S, ConnectionPool
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.objects.constraints import ConstraintCalls
 from handlers.metastore.objects.databases import DatabaseCalls
@@ -15,12 +16,6 @@ from handlers.metastore.objects.statistics import StatisticsCalls
 from handlers.metastore.objects.tables import TableCalls
 from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
 from handlers.metastore.session import SessionOptions, allow
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.metastore.connection_pool import ConnectionPool
 
 
 class Metastore(

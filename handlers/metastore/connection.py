@@ -10,7 +10,8 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -19,7 +20,7 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from handlers.metastore.addresses import login_at
+from handlers.metastore.addresses import Address, login_at
 from handlers.metastore.calls import (
     AMBIGUOUS_VERSION,
     V2_3,
@@ -35,12 +36,6 @@ from handlers.metastore.login.sasl import Status
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse
 from state.errors import InvalidRequest, LimitExceeded, LoginFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.addresses import Address
 
 
 R = TypeVar("R")

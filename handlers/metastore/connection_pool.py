@@ -17,17 +17,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from handlers.metastore.addresses import CONNECTIONS_MAX, REPLY_BYTES_MAX, Address
+from handlers.metastore.calls import HiveVersion
 from handlers.metastore.connection import BrokenConnectionError, Connection
 from state.errors import ConfigError, LoginFailed, MetastoreUnavailable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.metastore.calls import HiveVersion
 
 
 CONNECT_TIMEOUT_S: Final = 10.0

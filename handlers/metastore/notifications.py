@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence  # noqa: TC003 - part of the interface
+from collections.abc import Sequence
 from types import NoneType
 from typing import Final
 

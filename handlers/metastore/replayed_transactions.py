@@ -21,11 +21,13 @@ it again in the same way, so nothing must be remembered.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import structlog
 
 from handlers.metastore.transactions import ABORT, ALLOCATE, COMMIT, OPEN, REPLAYED, TransactionCalls
+from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.transactions import (
     AbortTxnRequest,
     AllocateTableWriteIdsRequest,
@@ -35,12 +37,6 @@ from handlers.structs.transactions import (
     TxnType,
 )
 from state.errors import ServerFault, TargetDiverged, TxnNotOpen
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.structs.notifications import WriteEventInfo
 
 
 log = structlog.get_logger(__name__)

@@ -14,29 +14,23 @@ Rules (DESIGN.md of this package gives the reasons):
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from thrift.Thrift import TException
 
 from handlers.failures import Backoff
-from handlers.metastore.addresses import REPLY_BYTES_MAX
+from handlers.metastore.addresses import REPLY_BYTES_MAX, Address
 from handlers.metastore.calls import DECLARED, V4_0, AnyCall, HiveVersion
-from handlers.metastore.connection import BrokenConnectionError
+from handlers.metastore.connection import BrokenConnectionError, Connection
 from handlers.metastore.connection_pool import CONNECT_TIMEOUT_S, ConnectionPool
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
 from handlers.structs.exceptions import HiveException
 from state.errors import AmbiguousCall, LoginFailed, MetastoreUnavailable, Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from handlers.metastore.addresses import Address
-    from handlers.metastore.connection import Connection
 
 
 R = TypeVar("R")

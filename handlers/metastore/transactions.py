@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.metastore.calls import V3_1, V4_0, V4_2, Call
 from handlers.metastore.session import Session
@@ -33,10 +34,6 @@ from handlers.structs.transactions import (
 )
 from state.errors import ServerFault, Unsupported
 from state.transactions.valid_write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 
 ABORTED_BY_BOOTSTRAP: Final = 51004

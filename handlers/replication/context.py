@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import CopyJobs
+from handlers.files.copying.pool import CopyPool
+from handlers.files.filesystems import FileSystems
+from handlers.metastore.client import Metastore
+from handlers.replication.observer import Observer
+from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.policy_tables import PolicyTables
+from handlers.replication.tables.quarantine import QuarantinedTable
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.idle_turns import IdleWork
 from handlers.replication.target.long_work import LongWork
 from handlers.replication.target.table_cache import TableCache
+from handlers.replication.target.target_position import TargetPosition
 from handlers.shared_threads import SharedThreads
-from state.errors import Fenced
+from state.errors import Fenced, TidelineError
 from state.transactions.resumption import describe_stop
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from handlers.files.copying.jobs import CopyJobs
-    from handlers.files.copying.pool import CopyPool
-    from handlers.files.filesystems import FileSystems
-    from handlers.metastore.client import Metastore
-    from handlers.replication.observer import Observer
-    from handlers.replication.policy.policy import Policy
-    from handlers.replication.tables.quarantine import QuarantinedTable
-    from handlers.replication.target.target_position import TargetPosition
-    from state.errors import TidelineError
 
 
 LANES: Final = 3

@@ -8,8 +8,9 @@ materialized views.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -49,15 +50,10 @@ from handlers.replication.policy.renames import (
     name_on_target,
 )
 from handlers.replication.tables.table_loads import LOADED, LOADING
+from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.replication.transactions.transaction_replay import TransactionReplay
+from handlers.structs.objects import Table
 from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from handlers.replication.transactions.target_write_ids import CommitProofs
-    from handlers.structs.objects import Table
 
 
 log = structlog.get_logger(__name__)

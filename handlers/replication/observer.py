@@ -6,11 +6,9 @@ The counts of a batch cover work beside replay, or ahead of its turn. The end of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-
-if TYPE_CHECKING:
-    from handlers.replication.tables.quarantine import QuarantinedTable
+from handlers.replication.tables.quarantine import QuarantinedTable
 
 
 @dataclass(slots=True)

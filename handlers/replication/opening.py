@@ -8,31 +8,26 @@ source's newest one at this time, the target is therefore checked (``OpeningMark
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.replication.context import Context
 from handlers.replication.effects import functions
 from handlers.replication.effects.unreplicated import list_readable_views, record_existing
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
-from handlers.replication.loading.bootstrap_run import run_bootstrap
+from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
+from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.scope import follow_scope
 from handlers.replication.operations.activity import require_active
 from handlers.replication.operations.promotion import require_not_promoted
+from handlers.replication.position.progress import RecordedPosition
+from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.target_write_ids import OpeningMarks
+from handlers.replication.transactions.transaction_replay import TransactionReplay
 from state.errors import ConfigError
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.replication.context import Context
-    from handlers.replication.loading.bootstrap_run import BootstrapOptions
-    from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.position.progress import RecordedPosition
-    from handlers.replication.position.target_claim import TargetClaim
-    from handlers.replication.transactions.transaction_replay import TransactionReplay
-    from state.store import Store
+from state.store import Store
 
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"

@@ -9,11 +9,14 @@ thread.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.events import Event
 from handlers.failures import TableFailure
 from handlers.replication.batch.batch_replay import BatchReplay
+from handlers.replication.context import Context
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
@@ -28,7 +31,7 @@ from handlers.replication.operations.promotion import (
     promote,
     require_not_promoted,
 )
-from handlers.replication.operations.pruning import drop_left, plan_drops
+from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.reconciliation import Reconciliation
@@ -36,15 +39,7 @@ from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
 from state.errors import ConfigError, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.operations.pruning import PlannedDrop
-    from state.store import Store
+from state.store import Store
 
 
 UNPROVEN_MAX: Final = 100

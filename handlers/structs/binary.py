@@ -7,17 +7,14 @@ data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TException
 from thrift.transport.TTransport import TMemoryBuffer
 
+from handlers.structs.struct import Struct
 from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.structs.struct import Struct
 
 
 S = TypeVar("S", bound="Struct")

@@ -3,7 +3,7 @@
 Hive has four structs and two calls for each kind of constraint, which differ only in their names.
 ``CONSTRAINT_KINDS`` lists the kinds; requests and responses are derived from the name of the kind.
 """
-# ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
+# ruff: noqa: N815 - field names are those of Hive's interface
 
 from __future__ import annotations
 

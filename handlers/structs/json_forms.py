@@ -11,16 +11,12 @@ from __future__ import annotations
 import binascii
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from thrift.Thrift import TType
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.structs.struct import Field, Struct, WireType
+from handlers.structs.struct import Field, Struct, WireType
 
 
 Convert = Callable[[Any], Any]

@@ -3,7 +3,7 @@
 ``InsertEventRequestData`` has the field numbers of Hive 3 and later. In 2.3 ``filesAdded`` is field 1, so a
 2.3 server gets ``hmsclient``'s own struct.
 """
-# ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
+# ruff: noqa: N815 - field names are those of Hive's interface
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and has been the
 metadata of a materialized view since 3.0. The later meaning is declared.
 """
-# ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
+# ruff: noqa: N815 - field names are those of Hive's interface
 
 from __future__ import annotations
 

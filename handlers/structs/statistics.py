@@ -1,5 +1,5 @@
 """Column statistics of tables and partitions."""
-# ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
+# ruff: noqa: N815 - field names are those of Hive's interface
 
 from __future__ import annotations
 

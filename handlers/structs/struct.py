@@ -24,17 +24,14 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, dataclass_transform
+from enum import IntEnum
+from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform
 
 from thrift.Thrift import TType
 from thrift.transport.TTransport import CReadableTransport
 from thrift.TRecursive import fix_spec
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from enum import IntEnum
 
 
 i8 = Annotated[int, TType.BYTE]

@@ -17,7 +17,8 @@ JSON's strings. Only such text goes through Thrift's slow reader and writer.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import orjson
 from thrift.protocol.TJSONProtocol import TJSONProtocol
@@ -29,9 +30,6 @@ from handlers.structs.json_limits import check_size
 from handlers.structs.struct import Struct
 from state.errors import LimitExceeded, MalformedEvent
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 S = TypeVar("S", bound=Struct)
 TEXT_CHARS_MAX: Final = 64 * 1024 * 1024

@@ -11,18 +11,14 @@ force it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from state.columns.paths import KeyPath
 from state.columns.requested_keys import DisplacedKey, KeyGroup, RequestedKey, collapse
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from state.columns.paths import KeyPath
-    from state.columns.rules import FlatRules
+from state.columns.rules import FlatRules
 
 
 class Verdict(StrEnum):

@@ -23,8 +23,8 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from state.columns.changes import (
     TASKS,
@@ -36,19 +36,14 @@ from state.columns.changes import (
     decide_type_change,
     is_mostly_numbers,
 )
+from state.columns.counts.observations import KeyWindow
+from state.columns.demand import Demand
 from state.columns.names import choose_column_name
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from state.columns.counts.observations import KeyWindow
-    from state.columns.demand import Demand
-    from state.columns.paths import KeyPath
-    from state.columns.rules import FlatRules
 
 
 def decide(

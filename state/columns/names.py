@@ -16,15 +16,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
+from state.columns.paths import KeyPath
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from state.columns.paths import KeyPath
 
 
 NAME_CHARS_MAX: Final = 128

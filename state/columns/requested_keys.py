@@ -23,16 +23,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.columns.paths import KeyPath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from state.columns.rules import FlatRules
+from state.columns.rules import FlatRules
 
 
 _NUMBERED: Final = re.compile(r"(?P<stem>.*[^0-9])[0-9]+")

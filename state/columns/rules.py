@@ -9,24 +9,18 @@ lead to the same table on every machine and at every repetition. The defaults ar
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
 from state.bounds import check_bounds
-from state.columns.paths import DEPTH_MAX
+from state.columns.paths import DEPTH_MAX, KeyPath
 from state.columns.slots import SLOTS_MAX
-from state.columns.types import ColumnType
+from state.columns.types import ColumnType, Evidence
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.columns.paths import KeyPath
-    from state.columns.types import Evidence
 
 
 class IntWidth(StrEnum):

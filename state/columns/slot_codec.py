@@ -21,17 +21,14 @@ import calendar
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from state.columns.names import check_name, digest_key
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from state.errors import BadInput, FlatTableAltered
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 COMMENT_CHARS_MAX: Final = 256

@@ -22,19 +22,15 @@ prevents that:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.columns.names import fold_case
+from state.columns.paths import KeyPath
 from state.columns.types import ColumnType, metastore_accepts, readers_accept
 from state.errors import InvalidRequest
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from state.columns.paths import KeyPath
 
 
 RESCUED: Final = "_rescued"

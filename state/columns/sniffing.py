@@ -17,19 +17,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.columns.counts.observations import KeyCounts, Observations
 from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import CHARS_MAX, KeyPath
+from state.columns.rules import FlatRules
 from state.columns.types import NOTHING, Evidence, integers
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from state.columns.rules import FlatRules
 
 
 DOCUMENT_CHARS_MAX: Final = 16 << 20

@@ -16,13 +16,10 @@ Rules (json-splitting.md §6):
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 
 class ColumnType(IntEnum):

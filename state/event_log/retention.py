@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 
 NEVER: Final = math.inf

@@ -18,16 +18,12 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
+from typing import Final, Protocol, cast, runtime_checkable
 
 from state.errors import LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
 
 
 KEY_BYTES_MAX: Final = 8 * 1024

@@ -8,18 +8,14 @@ sees half of it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedDict
 
 from state.store import Pause, Reader, Transaction, refuse_oversize
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class MemoryStore:

@@ -12,11 +12,9 @@ that needs a longer scan to be consistent runs it inside a transaction, which ke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from state.store import Pause, Reader
+from state.store import Pause, Reader
 
 
 PAGE_KEYS: Final = 512

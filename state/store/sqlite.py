@@ -21,7 +21,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Pause, Reader, Transaction
@@ -45,10 +46,6 @@ from state.store.sqlite_file import (
 )
 from state.store.sqlite_snapshots import SnapshotPool, bound, connect_read_only, select
 from state.store.sqlite_transaction import SqliteTransaction
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 Migration = Callable[[Transaction], None]

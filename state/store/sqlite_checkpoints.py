@@ -29,15 +29,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.store import sqlite_snapshots
 from state.store.sqlite_file import BUSY_S
-from state.store.sqlite_snapshots import GATE_S
-
-
-if TYPE_CHECKING:
-    from state.store.sqlite_snapshots import SnapshotPool
+from state.store.sqlite_snapshots import GATE_S, SnapshotPool
 
 
 PAGE_BYTES: Final = 4096

@@ -7,15 +7,11 @@ have none (NULL) until their next write: the upgrade of a large file is immediat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import google_crc32c
 
 from state.errors import StateCorrupt
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 _HINT = "Restore a backup ('tideline restore'), or move the file away and bootstrap again."

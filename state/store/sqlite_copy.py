@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.store.sqlite_file import make_private, split_version
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 PAGES_PER_STEP: Final = 4096

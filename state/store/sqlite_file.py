@@ -19,14 +19,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 APPLICATION_ID: Final = 0x54_49_44_45

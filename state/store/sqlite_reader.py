@@ -15,20 +15,15 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import FilesUnavailable, StateCorrupt
-from state.store import sqlite_snapshots
+from state.store import Pause, sqlite_snapshots
 from state.store.sqlite_file import full_version, refuse_newer, split_version
 from state.store.sqlite_snapshots import GATE_S, SnapshotPool, SqliteSnapshot
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.store import Pause
 
 
 GATE_PAUSE_S: Final = 5.0

@@ -19,22 +19,18 @@ from __future__ import annotations
 import sqlite3
 import threading
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from state.errors import FilesUnavailable
+from state.store import Pause
 from state.store.pages import scan_key_pages, scan_pages
 from state.store.sqlite_checksums import require_sound, sound_pairs
 from state.store.sqlite_file import translate_error
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from state.store import Pause
 
 
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -8,16 +8,13 @@ the commit. A failure of the file therefore shows at one of these moments, and d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
 
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
 from state.store.sqlite_checksums import checksum
 from state.store.sqlite_snapshots import bound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 WAITING_KEYS_MAX: Final = 1_000

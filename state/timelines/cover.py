@@ -16,9 +16,10 @@ and adjacent missing partitions form one tiling (it uses a week across two missi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import Uncoverable
 from state.timelines.periods import UpdatePeriod
@@ -36,10 +37,6 @@ from state.timelines.tiling import (
     tile_with_fewest,
 )
 from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 
 EXACT_MAX: Final = 12

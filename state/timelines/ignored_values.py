@@ -6,12 +6,9 @@ column keeps up to ``IGNORED_MAX`` distinct values. Of a column with more, nothi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 
 IGNORED_MAX: Final = 1_000

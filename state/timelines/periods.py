@@ -11,17 +11,14 @@ CONTINUOUS: text alone does not distinguish them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput, BadPartitionValue
 from state.timelines import calendar_units
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 _WEEK_ONE_S: Final = 1_514_764_800

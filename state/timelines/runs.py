@@ -22,15 +22,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise, starmap
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import ref
 
 from state.timelines.sorting import STEP
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 FULL: Final = "\N{FULL BLOCK}"

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import operator
 from array import array
+from collections.abc import Callable, Sequence
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 
 T = TypeVar("T", str, int)

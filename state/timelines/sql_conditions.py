@@ -13,20 +13,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput, LimitExceeded
-from state.timelines.ignored_values import IGNORED_MAX
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from state.timelines.cover import CoverRun
-    from state.timelines.ignored_values import IgnoredValues
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.runs import Runs
+from state.timelines.cover import CoverRun
+from state.timelines.ignored_values import IGNORED_MAX, IgnoredValues
+from state.timelines.periods import UpdatePeriod
+from state.timelines.runs import Runs
 
 
 PARTITIONS_MAX: Final = 1_000_000

@@ -12,19 +12,15 @@ caller rebuilds.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from state.errors import BadInput, BadPartitionValue, ConfigError, TimelineInconsistent
+from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.table_properties import blank_list, read_list, write_list
 from state.timelines.time_ranges import PartitionRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.timelines.periods import UpdatePeriod
 
 
 _LENS_PACKAGE: Final = "org.apache.lens.cube.metadata.timeline."

@@ -8,15 +8,11 @@ disappear from a metastore: the form of an empty list is size 0, and stale highe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from state.errors import TimelineInconsistent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.timelines.periods import UpdatePeriod
+from state.timelines.periods import UpdatePeriod
 
 
 DDL_TIME: Final = "transient_lastDdlTime"

@@ -10,18 +10,15 @@ here visits a single partition.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod, sort_longest_first
 from state.timelines.runs import Runs
-
-
-if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 _ALWAYS: Final = (-(1 << 62), 1 << 62)

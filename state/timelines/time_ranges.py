@@ -7,17 +7,14 @@ of hours. Lens accepts that and breaks (reference: lens-timelines.md §1.2).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 _LENS_RANGE: Final = re.compile(

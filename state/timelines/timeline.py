@@ -17,7 +17,8 @@ the new form needs, so the change is a pure function from old properties to thos
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from state.errors import LimitExceeded, PeriodMismatch, TimelineInconsistent
 from state.timelines.periods import UpdatePeriod
@@ -31,10 +32,6 @@ from state.timelines.table_properties import (
     select_keys,
 )
 from state.timelines.time_ranges import TimePartition
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 
 _DAYS_IN_20_YEARS: Final = 7_305

@@ -10,8 +10,8 @@ and every allocation is an open write id of its table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
@@ -25,12 +25,7 @@ from state.transactions.open_transactions import (
     Touched,
 )
 from state.transactions.records import UnsavedChanges
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 
 
 @dataclass(slots=True)

@@ -10,14 +10,10 @@ the same name (``AcidDirectory.is_marked``); a higher base covers the write in b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from state.transactions.acid_directories import AcidDirectory
+from state.transactions.acid_directories import AcidDirectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,22 +24,16 @@ write events, and older versions ignore it; every version of Tideline reads the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from state.errors import BadInput, LimitExceeded
-from state.store import prefix_end
-from state.transactions.open_transactions import Allocation, OpenTxn, Touched
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from state.store import Reader, Transaction
-    from state.transactions.open_transactions import TableWriteIds
+from state.store import Reader, Transaction, prefix_end
+from state.transactions.open_transactions import Allocation, OpenTxn, TableWriteIds, Touched
 
 
 TXN: Final = b"txn/"

@@ -13,12 +13,9 @@ one counts as incomplete.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 
 PARTITIONS_MAX: Final = 200_000

@@ -8,20 +8,15 @@ passed the commit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 
 from state.errors import StateCorrupt
-from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.store import Reader, Transaction
-    from state.transactions.open_transactions import SourceTxn
+from state.store import Reader, Transaction, prefix_end
+from state.transactions.open_transactions import SourceTxn
 
 
 _PREFIX: Final = b"unproven/"

@@ -12,16 +12,13 @@ A list does not contain ids that compaction or the cleaner has forgotten: they l
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput, LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 
 NO_OPEN_WRITE_ID: Final = 2**63 - 1

@@ -18,16 +18,12 @@ transactions that are still open.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from state.errors import StateCorrupt, TargetDiverged
+from state.store import Reader, Transaction
 from state.transactions.mapping_entries import MappingEntries, select_touched
 from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
-
-
-if TYPE_CHECKING:
-    from state.store import Reader, Transaction
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 
 
 class WriteIdMapping:

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from state.columns.changes import Change
+from state.columns.requested_keys import RequestedKey
+from state.columns.rules import FlatRules
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from state.columns.changes import Change
-    from state.columns.requested_keys import RequestedKey
-    from state.columns.rules import FlatRules
-    from streaming.settings import FlatSettings
+from streaming.settings import FlatSettings
 
 
 REFRESH_S: Final = 60.0

@@ -9,22 +9,17 @@ batch follow.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from state.columns.counts.observations import NO_COUNTS, KeyCounts, Observations
 from state.columns.counts.promotion import MisfitCounts
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from state.columns.slots import Layout, Slot
 from state.columns.sniffing import sniff
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
 from streaming.table.value_counts import add_counts
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from state.columns.paths import KeyPath
-    from state.columns.rules import FlatRules
-    from state.columns.slots import Layout, Slot
 
 
 @dataclass(frozen=True, slots=True)

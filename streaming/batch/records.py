@@ -23,22 +23,17 @@ column wait longer.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
 from state.columns.counts.observations import HourCounts
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
-from state.columns.slots import HOUR_S
+from state.columns.slots import HOUR_S, Layout
 from state.errors import StateCorrupt
 from streaming.batch.watermark import Watermark
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from state.columns.slots import Layout
-    from streaming.storage.port import Storage
+from streaming.storage.port import Storage
 
 
 Record = TypeVar("Record")

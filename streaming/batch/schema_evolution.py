@@ -13,33 +13,26 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from handlers.failpoints import failpoint
-from state.columns.changes import ChangeKind, Evolution, RetainedValues
+from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
+from state.columns.counts.observations import HourCounts, KeyWindow
 from state.columns.counts.promotion import announce, encode_announced, find_due, parse_announced
-from state.columns.demand import compute_demand
+from state.columns.demand import Demand, compute_demand
 from state.columns.evolution import decide
-from state.columns.slots import HOUR_S, SlotState
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.errors import BadInput
 from state.value_text import count_text
+from streaming.batch.key_demand import RequestedKeys
 from streaming.split.file_columns import narrowing_types, promoting_slots
+from streaming.table.flat_table import FlatTable, HourPartition, TableState
 from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
 from streaming.table.value_counts import parse_counts
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from state.columns.changes import Change
-    from state.columns.counts.observations import HourCounts, KeyWindow
-    from state.columns.demand import Demand
-    from state.columns.paths import KeyPath
-    from state.columns.rules import FlatRules
-    from state.columns.slots import Layout, Slot
-    from streaming.batch.key_demand import RequestedKeys
-    from streaming.table.flat_table import FlatTable, HourPartition, TableState
 
 
 KEYS_SHOWN_MAX: Final = 5_000

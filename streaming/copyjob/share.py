@@ -17,25 +17,20 @@ from __future__ import annotations
 
 import heapq
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.events import SourceFile
 from handlers.files.copying.byte_rates import ByteRate, Throttle
 from handlers.files.copying.copies import Copied, Copier, CopyTask
-from handlers.files.copying.jobs import SizedTask, require_fence
+from handlers.files.copying.handles import CopyHandle
+from handlers.files.copying.jobs import Outcome, SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import MalformedEvent, Refused, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from handlers.files.copying.handles import CopyHandle
-    from handlers.files.copying.jobs import Outcome
 
 
 FILE_COST_BYTES: Final = 1024 * 1024

@@ -28,18 +28,15 @@ import struct
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError, StateLocked
 from streaming.settings import DirectorySource, EventTime, FlatSettings, SparkSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 VARIABLE: Final = "TIDELINE_CLASS_ARCHIVE"

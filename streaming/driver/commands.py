@@ -5,30 +5,30 @@ Each function starts a Spark session and ends it, so each needs its own process.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+from state.columns.counts.observations import HourCounts
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
 from state.errors import NotFound, TidelineError
-from streaming.driver.progress import ignore_progress, report_rewrites, started_event, stopped_event
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.columns.counts.observations import HourCounts
-    from state.columns.paths import KeyPath
-    from state.columns.types import ColumnType
-    from streaming.batch.schema_evolution import Proposal
-    from streaming.driver.assembly import Assembly
-    from streaming.driver.progress import ProgressListener
-    from streaming.driver.run import Driver
-    from streaming.settings import FlatSettings
-    from streaming.table.flat_table import HourPartition, TableState
-    from streaming.upkeep.backfill import BackfillResult
-    from streaming.upkeep.maintenance import UpkeepResult
+from streaming.batch.schema_evolution import Proposal
+from streaming.driver.assembly import Assembly
+from streaming.driver.progress import (
+    ProgressListener,
+    ignore_progress,
+    report_rewrites,
+    started_event,
+    stopped_event,
+)
+from streaming.driver.run import Driver
+from streaming.settings import FlatSettings
+from streaming.table.flat_table import HourPartition, TableState
+from streaming.upkeep.backfill import BackfillResult
+from streaming.upkeep.maintenance import UpkeepResult
 
 
 def run(

@@ -9,17 +9,13 @@ stream is stopped, or read the files directly. A table in production needs a met
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.errors import ConfigError
 from streaming.driver.session import JAVA_OPTIONS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from streaming.settings import FlatSettings
+from streaming.settings import FlatSettings
 
 
 CATALOG: Final = "spark.sql.catalogImplementation"

@@ -18,20 +18,16 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from handlers.files.systems.hadoop_settings import read_site
 from state.errors import ConfigError, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from streaming.settings import SparkSettings
+from streaming.settings import SparkSettings
 
 
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

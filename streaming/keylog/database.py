@@ -17,12 +17,26 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY, OperationalError
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from sqlite3 import Connection as SqliteConnection
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, func, make_url
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Engine,
+    Table,
+    create_engine,
+    event,
+    exc,
+    func,
+    make_url,
+)
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 
@@ -30,14 +44,8 @@ from state.errors import BadInput, ConfigError, InvalidRequest, KeyLogUnavailabl
 from state.store.sqlite_file import make_private
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from sqlite3 import Connection as SqliteConnection
-
-    from sqlalchemy import ColumnElement, Dialect, Table
-
-    Merge = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[Any]]
-    """Combines a stored value and a new one."""
+Merge = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[Any]]
+"""Combines a stored value and a new one."""
 
 
 ATTEMPTS_MAX: Final = 8

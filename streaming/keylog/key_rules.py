@@ -8,28 +8,21 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import and_, delete, select
+from sqlalchemy import Connection, and_, delete, select
 
 from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
-from streaming.keylog.database import upsert
+from streaming.keylog.database import Merge, upsert
+from streaming.keylog.log import KeyLog
 from streaming.keylog.records import decode_members, encode_members, make_storable
 from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rule_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sqlalchemy import Connection
-
-    from state.columns.rules import FlatRules
-    from streaming.keylog.database import Merge
-    from streaming.keylog.log import KeyLog
 
 
 class RuleKind(StrEnum):

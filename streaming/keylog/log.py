@@ -13,11 +13,13 @@ last saw is refused: two miners of one source would count everything twice. If a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
+from state.columns.paths import KeyPath
 from state.errors import Conflict
 from streaming.keylog.database import Database, greater, lesser, upsert
 from streaming.keylog.migrator import migrate
@@ -42,14 +44,6 @@ from streaming.keylog.schema import (
     position_table,
     request_table,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from sqlalchemy import Connection
-
-    from state.columns.paths import KeyPath
 
 
 ROWS_PER_STATEMENT: Final = 2_000

@@ -9,20 +9,15 @@ quotas, and the distinct days over all users.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import Select, and_, func, select
 
+from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
+from streaming.keylog.log import KeyLog
 from streaming.keylog.records import day_of, decode_members, encode_members
 from streaming.keylog.schema import key_table, request_table
-
-
-if TYPE_CHECKING:
-    from sqlalchemy import Select
-
-    from state.columns.paths import KeyPath
-    from streaming.keylog.log import KeyLog
 
 
 ROWS_AT_ONCE: Final = 5_000

@@ -18,27 +18,21 @@ It refuses a newer schema: an older program would not write everything that the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from state.errors import KeyLogUnavailable, StateCorrupt
+from streaming.keylog.database import Database
 from streaming.keylog.schema import PREFIX
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import Connection
-
-    from streaming.keylog.database import Database
 
 
 VERSION_TABLE: Final = f"{PREFIX}keylog_version"

@@ -8,24 +8,17 @@ the same changes. A driver that was overtaken does not replace a newer version w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from state.errors import LimitExceeded, StateCorrupt
-from streaming.keylog.database import insert_new, upsert
+from streaming.keylog.database import Merge, insert_new, upsert
+from streaming.keylog.log import KeyLog
 from streaming.keylog.records import make_storable
 from streaming.keylog.schema import PATH_CHARS, REASON_CHARS, change_table, snapshot_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from streaming.keylog.database import Merge
-    from streaming.keylog.log import KeyLog
 
 
 DOCUMENT_BYTES_MAX: Final = 8 << 20

@@ -7,15 +7,11 @@ scanner uses only names with a single meaning.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streaming.mining.tokens import NAME_KINDS
-
-
-if TYPE_CHECKING:
-    from streaming.mining.model import RawTable
-    from streaming.mining.raw_tables import RawTables
-    from streaming.mining.tokens import TokenList
+from streaming.mining.model import RawTable
+from streaming.mining.raw_tables import RawTables
+from streaming.mining.tokens import NAME_KINDS, TokenList
 
 
 _BEFORE_TABLE: Final = frozenset({"from", "join", "table", "using", "update", ","})

@@ -8,21 +8,16 @@ user-defined ones. ``parse_schema`` reads the fields in the schema argument of `
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from streaming.mining.model import Style, Unresolved
+from streaming.mining.model import CustomFunction, Style, Unresolved
 from streaming.mining.templates import has_placeholder
 from streaming.mining.tokens import Token, TokenKind, name_value, tokenize
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from streaming.mining.model import CustomFunction
 
 
 Schema = dict[str, Any]

@@ -9,20 +9,13 @@ text has been read.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from streaming.mining.json_functions import Path
-from streaming.mining.model import MinedKeys, Unresolved
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.mining.json_functions import Schema
-    from streaming.mining.model import Parser, RawTable
+from streaming.mining.json_functions import Path, Schema
+from streaming.mining.model import MinedKeys, Parser, RawTable, Unresolved
 
 
 @dataclass(slots=True, eq=False)

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from annotated_types import Interval
 
+from state.columns.paths import KeyPath
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from state.columns.paths import KeyPath
 
 
 CATALOGS: Final = ("hive", "spark_catalog")

@@ -11,22 +11,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
-from streaming.mining.json_functions import Path, join_paths, parse_path
-from streaming.mining.lineage import Lineage
-from streaming.mining.model import Parser, Unresolved
+from streaming.mining.json_functions import JsonFunction, Path, join_paths, parse_path
+from streaming.mining.lineage import Lineage, Value
+from streaming.mining.model import MinedKeys, Parser, RawTable, Unresolved
 from streaming.mining.python_syntax import SchemaReader, find_assigned, function_of, list_texts, text_of
+from streaming.mining.raw_tables import RawTables
 from streaming.mining.templates import VARIABLE, has_placeholder
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from streaming.mining.json_functions import JsonFunction
-    from streaming.mining.lineage import Value
-    from streaming.mining.model import MinedKeys, RawTable
-    from streaming.mining.raw_tables import RawTables
 
 
 _COLUMN_FUNCTIONS: Final = frozenset({"col", "column"})

@@ -9,16 +9,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from streaming.mining.json_functions import parse_schema
+from streaming.mining.json_functions import Schema, parse_schema
 from streaming.mining.templates import VARIABLE
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from streaming.mining.json_functions import Schema
 
 
 _JOINED_MAX: Final = 1_000

@@ -8,15 +8,11 @@ there are no false negatives.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
+from streaming.mining.model import MiningRules, RawTable
 from streaming.mining.templates import VARIABLE
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from streaming.mining.model import MiningRules, RawTable
 
 
 _FORMATS: Final = frozenset({"avro", "binaryfile", "csv", "delta", "json", "orc", "parquet", "text"})

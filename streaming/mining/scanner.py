@@ -10,24 +10,23 @@ unresolved. A parser would find everything that the scanner finds; tests compare
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streaming.mining.json_functions import Path, join_paths, parse_operand, parse_path, parse_schema
-from streaming.mining.lineage import Lineage
-from streaming.mining.model import Unresolved
+from streaming.mining.aliases import Aliases, NamedValue
+from streaming.mining.json_functions import (
+    JsonFunction,
+    Path,
+    join_paths,
+    parse_operand,
+    parse_path,
+    parse_schema,
+)
+from streaming.mining.lineage import Lineage, Value
+from streaming.mining.model import MinedKeys, Parser, Unresolved
 from streaming.mining.templates import VARIABLE
-from streaming.mining.tokens import NAME_KINDS, TokenKind, TokenList, name_value, string_value
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from streaming.mining.aliases import Aliases, NamedValue
-    from streaming.mining.json_functions import JsonFunction
-    from streaming.mining.lineage import Value
-    from streaming.mining.model import MinedKeys, Parser
-    from streaming.mining.tokens import Token
+from streaming.mining.tokens import NAME_KINDS, Token, TokenKind, TokenList, name_value, string_value
 
 
 _CHAIN_MAX: Final = 32

@@ -19,21 +19,14 @@ A plan is read in three steps:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streaming.mining.json_functions import parse_path
-from streaming.mining.lineage import Lineage
-from streaming.mining.model import MinedKeys, Parser, Unresolved
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from streaming.mining.json_functions import JsonFunction, Schema
-    from streaming.mining.lineage import Value
-    from streaming.mining.model import RawTable
-    from streaming.mining.raw_tables import RawTables
+from streaming.mining.json_functions import JsonFunction, Schema, parse_path
+from streaming.mining.lineage import Lineage, Value
+from streaming.mining.model import MinedKeys, Parser, RawTable, Unresolved
+from streaming.mining.raw_tables import RawTables
 
 
 _FIELD: Final = re.compile(r"\.(\w+)")

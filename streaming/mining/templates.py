@@ -12,11 +12,8 @@ A key that contains a placeholder is not a key. In a JSON path, a member that be
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from collections.abc import Collection
+from typing import Final
 
 
 VARIABLE: Final = "tideline_variable_"

@@ -15,22 +15,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing import Pipe
-from typing import TYPE_CHECKING, Any, Final
+from multiprocessing.connection import Connection
+from typing import Any, Final
 
 import structlog
 
 from state.errors import MinerEnded
-from streaming.mining.model import TOO_LARGE
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from multiprocessing.connection import Connection
-
-    from streaming.mining.miner import Question
-    from streaming.mining.model import MinedKeys, MiningRules
+from streaming.mining.miner import Question
+from streaming.mining.model import TOO_LARGE, MinedKeys, MiningRules
 
 
 log = structlog.get_logger(__name__)

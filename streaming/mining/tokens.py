@@ -19,15 +19,12 @@ fingerprint request the same keys; property tests check this.
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterator
 from enum import IntEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from streaming.mining.model import Form
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
 
 
 DIGEST_BYTES: Final = 16

@@ -13,16 +13,12 @@ Spark.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.columns.paths import KeyPath
 
 
 READ_AS: Final = {

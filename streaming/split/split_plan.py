@@ -13,18 +13,13 @@ extracts common subexpressions.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from state.columns.slots import SlotState
+from state.columns.paths import KeyPath
+from state.columns.slots import Layout, Slot, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from state.columns.paths import KeyPath
-    from state.columns.slots import Layout, Slot
 
 
 MALFORMED: Final = "_malformed"

@@ -18,16 +18,13 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
 from streaming.storage.port import StorageEntry
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 _LOCAL: Final = re.compile(r"(?:file:)?(/[^/].*|/)", re.DOTALL)

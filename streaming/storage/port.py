@@ -9,12 +9,9 @@ writes beside it; a power failure of the machine may lose the newest records and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,20 +12,16 @@ so a count would soon be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import NoneType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote
 
 from handlers.metastore.calls import PlainCall
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Partition, Table
 from state.errors import Conflict, InvalidRequest, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Partition, Table
 
 
 class Catalog(Protocol):

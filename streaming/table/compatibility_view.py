@@ -21,24 +21,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.columns.names import check_name, fold_case
 from state.columns.paths import KeyPath
-from state.columns.slots import SlotState
+from state.columns.slots import Layout, SlotState
 from state.errors import BadInput, FlatTableAltered, InvalidRequest, LimitExceeded, NotFound
+from streaming.table.catalog import Catalog
+from streaming.table.flat_table import TableState
 from streaming.table.parameters import KEY_CHARS_MAX, VERSION, select_own
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.columns.slots import Layout
-    from streaming.table.catalog import Catalog
-    from streaming.table.flat_table import TableState
 
 
 OLD_NAME: Final = "tideline.old."

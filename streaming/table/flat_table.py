@@ -10,22 +10,16 @@ compare-and-set.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from handlers.files.paths import parse_location
-from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
+from handlers.files.paths import Location, parse_location
+from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
 from state.columns.slot_codec import encode_columns, parse_layout
+from state.columns.slots import Layout
 from streaming.table.hours import HourColumns
 from streaming.table.parameters import PATTERNS, SEALED, check_columns, rename_former
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from handlers.files.paths import Location
-    from handlers.structs.objects import Partition, Table
-    from state.columns.slots import Layout
 
 
 @dataclass(frozen=True, slots=True)

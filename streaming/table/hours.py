@@ -13,19 +13,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
+from handlers.files.paths import Location
 from state.errors import BadPartitionValue, InvalidRequest
 from streaming.settings import DEFAULT_PARTITION_COLUMNS, PartitionColumn
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.files.paths import Location
 
 
 HOUR_S: Final = 3_600

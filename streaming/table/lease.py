@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import StateLocked
+from streaming.table.flat_table import FlatTable, TableState
 from streaming.table.parameters import WRITER
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from streaming.table.flat_table import FlatTable, TableState
 
 
 DURATION_S: Final = 900.0

@@ -6,15 +6,27 @@ in one call.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.files.paths import Location
 from handlers.structs.objects import FieldSchema, Partition, Table
 from state.columns.slot_codec import encode_parameters, replace_parameters
-from state.columns.slots import check_successor
+from state.columns.slots import Layout, check_successor
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
-from streaming.table.flat_table import build_columns, build_storage, parse_partition, parse_table, relocate
-from streaming.table.hours import parse_version, version_directory
+from streaming.storage.port import Storage
+from streaming.table.catalog import Catalog
+from streaming.table.flat_table import (
+    HourPartition,
+    TableState,
+    build_columns,
+    build_storage,
+    parse_partition,
+    parse_table,
+    relocate,
+)
+from streaming.table.hours import HourColumns, parse_version, version_directory
 from streaming.table.parameters import (
     LAYOUT_VERSION,
     PATTERNS,
@@ -23,17 +35,6 @@ from streaming.table.parameters import (
     merge_parameters,
     select_own,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from handlers.files.paths import Location
-    from state.columns.slots import Layout
-    from streaming.storage.port import Storage
-    from streaming.table.catalog import Catalog
-    from streaming.table.flat_table import HourPartition, TableState
-    from streaming.table.hours import HourColumns
 
 
 _FIXED: Final = {

@@ -8,14 +8,11 @@ column of its database, and it accepts some texts that no reader can use (refere
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from state.columns.names import check_name, fold_case
 from state.errors import BadInput, InvalidRequest, LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 
 PREFIX: Final = "tideline."

@@ -8,16 +8,12 @@ held the lease in between, and the cache is dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from handlers.files.paths import Location
-    from state.columns.slots import Layout
-    from streaming.table.flat_table import FlatTable, HourPartition, TableState
-    from streaming.table.hours import HourColumns
+from handlers.files.paths import Location
+from state.columns.slots import Layout
+from streaming.table.flat_table import FlatTable, HourPartition, TableState
+from streaming.table.hours import HourColumns
 
 
 class CachedTable:

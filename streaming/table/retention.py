@@ -24,20 +24,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.failpoints import failpoint
 from handlers.files.paths import Location, parse_location
 from state.errors import UnsafePath
+from streaming.storage.port import Storage
+from streaming.table.flat_table import FlatTable, HourPartition
 from streaming.table.hours import HOUR_S, parse_version
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from streaming.storage.port import Storage
-    from streaming.table.flat_table import FlatTable, HourPartition
 
 
 HOURS_MAX: Final = 48

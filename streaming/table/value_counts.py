@@ -28,18 +28,14 @@ from __future__ import annotations
 import hashlib
 import re
 import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput, LimitExceeded
+from streaming.storage.port import Storage, StorageEntry
+from streaming.table.flat_table import HourPartition
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from streaming.storage.port import Storage, StorageEntry
-    from streaming.table.flat_table import HourPartition
 
 
 _BASE36_DIGITS: Final = string.digits + string.ascii_lowercase

@@ -11,26 +11,22 @@ done.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
+from streaming.batch.runner import BatchRunner, Stream
 from streaming.batch.schema_evolution import current_hour
+from streaming.settings import EventTime, FlatSettings
 from streaming.split.file_columns import promoting_slots
+from streaming.table.flat_table import HourPartition, TableState
 from streaming.table.parameters import LAST_NARROWING, LAST_PROMOTION, LAYOUT_VERSION, TOUCHED, VALUES
 from streaming.table.retention import Expiry, RetentionRules, drop_hours, find_expired
 from streaming.table.value_counts import parse_counts
+from streaming.upkeep.rewriting import Rewriter
 from streaming.upkeep.type_changes import advance_narrowing, advance_promotion
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from state.columns.paths import KeyPath
-    from streaming.batch.runner import BatchRunner, Stream
-    from streaming.settings import EventTime, FlatSettings
-    from streaming.table.flat_table import HourPartition, TableState
-    from streaming.upkeep.rewriting import Rewriter
 
 
 EVERYTHING: Final = 1 << 30

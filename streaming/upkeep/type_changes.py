@@ -40,16 +40,20 @@ the next maintenance continues.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.failpoints import failpoint
 from state.columns.evolution import promote_to_string
+from state.columns.paths import KeyPath
+from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import InvalidRequest, NotFound
 from streaming.split.file_columns import narrowing_types, promoting_slots, textual_slots
 from streaming.split.parse_schema import quote
 from streaming.split.split_plan import read_number
+from streaming.table.flat_table import FlatTable, HourPartition, TableState
 from streaming.table.parameters import (
     LAST_NARROWING,
     LAST_PROMOTION,
@@ -58,15 +62,7 @@ from streaming.table.parameters import (
     PROMOTED,
     PROMOTION,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from state.columns.paths import KeyPath
-    from state.columns.slots import Layout, Slot
-    from streaming.table.flat_table import FlatTable, HourPartition, TableState
-    from streaming.upkeep.rewriting import Rewriter
+from streaming.upkeep.rewriting import Rewriter
 
 
 NUMBERS: Final = (

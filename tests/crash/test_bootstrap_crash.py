@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replay_kills import BOOTSTRAP_STEPS, KilledReplay
 from tests.builders.replication.small_workload import QUERIES, Written, write_all
 from tests.integration.conftest import source, stack, target
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["source", "stack", "target"]
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.process.inbox import send_request
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.cluster import Stack
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.held_steps import HeldSteps
 from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack, wait_until
@@ -26,13 +28,6 @@ from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.failpoint_names import LOADING, find_failpoints
 from tests.builders.replication.many_tables import write_many
 from tests.builders.replication.small_workload import ACID, PLAIN, roll_back
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 log = logging.getLogger(__name__)

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.demo.compare import Side, compare_databases
 from dev.stack import cli, preflight
 from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
@@ -25,11 +26,6 @@ from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
 from tests.integration.conftest import stack, target
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["stack", "target"]
 

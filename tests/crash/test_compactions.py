@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive import servers
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.structs.transactions import CompactionType
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.tideline_process import tideline, write_config
@@ -24,14 +28,6 @@ from tests.builders.replication.small_workload import ACID, create_source, roll_
 from tests.builders.replication.verification import verify
 from tests.integration.conftest import source, stack, target
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
 
 __all__ = ["source", "stack", "target"]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +16,6 @@ from state.errors import ConfigError
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
 from tests.builders.replication.spark_jobs import spark_jobs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 pytestmark = pytest.mark.crash

@@ -6,8 +6,8 @@ one of them is killed while it copies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -15,16 +15,12 @@ import pytest
 from dev.stack.servers.yarn import Yarn
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.executor_python import OBJECT_STORE, make_python
+from tests.builders.components.object_store import TestStore
 from tests.builders.components.yarn_containers import kill_an_executor
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles
 from tests.builders.replication.spark_jobs import JAVA, spark_jobs
 from tests.integration.conftest import store
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.components.object_store import TestStore
 
 __all__ = ["store"]
 

@@ -11,8 +11,9 @@ need another attempt.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,6 @@ from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.daemon.tideline_process import kafka_settings, write_config
 from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.endpoint.spark_session import spark_at
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 pytestmark = pytest.mark.crash

@@ -7,16 +7,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 pytestmark = pytest.mark.crash

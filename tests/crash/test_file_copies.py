@@ -7,17 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from handlers.events import SourceFile
 from handlers.files.systems.schemes import open_file_systems
 from tests.builders.components.availability import require_program
 from tests.builders.replication.warehouse import DELTA, Warehouse
-
-
-if TYPE_CHECKING:
-    from handlers.events import SourceFile
 
 
 pytestmark = pytest.mark.crash

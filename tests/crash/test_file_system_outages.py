@@ -5,26 +5,21 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.process.inbox import send_request
+from daemon.status.model import DaemonStatus
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from tests.builders.components.mounts import MountedDirectory, mounted
 from tests.builders.daemon.killed_stack import KilledReplica, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
 
 
 pytestmark = pytest.mark.crash

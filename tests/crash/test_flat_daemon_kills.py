@@ -9,16 +9,17 @@ table or in the dead letters once.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.feeds import DirectoryFeed, Feed, TopicFeed
 from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.kills.daemon_kills import KilledDaemon, survive_random_kills
 from tests.builders.flat.kills.step_kills import (
@@ -30,12 +31,6 @@ from tests.builders.flat.kills.step_kills import (
 )
 from tests.integration.conftest import kafka, source, stack
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.flat.feeds import Feed
 
 __all__ = ["_use_archived_spark", "archived_spark", "kafka", "source", "stack"]
 

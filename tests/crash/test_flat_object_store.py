@@ -6,20 +6,23 @@ its source is a topic or a directory of the store.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.stack.downloads.jars import locate_jars, read_lock
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.components.object_store import hadoop_jars, hive_with_store
+from tests.builders.components.object_store import TestStore, hadoop_jars, hive_with_store
 from tests.builders.components.remote_files import open_directory
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.flat.configured_table import ConfiguredTable
-from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.feeds import DirectoryFeed, Feed, TopicFeed
 from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.kills.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
 from tests.builders.flat.kills.driver_kills import Killed
@@ -33,14 +36,6 @@ from tests.builders.flat.kills.step_kills import (
 )
 from tests.integration.conftest import database, kafka, stack, store, topic
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.components.object_store import TestStore
-    from tests.builders.flat.feeds import Feed
 
 __all__ = ["_use_archived_spark", "archived_spark", "database", "kafka", "stack", "store", "topic"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.servers.yarn import Yarn
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
@@ -19,11 +20,6 @@ from tests.builders.flat.feeds import TopicFeed
 from tests.builders.flat.kills.executor_kills import ROWS, LocalTable, survive_executor_kills
 from tests.integration.conftest import database, kafka, source, stack, topic
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["database", "kafka", "source", "stack", "topic"]
 

@@ -10,11 +10,14 @@ The source uses PostgreSQL: on Derby, one run had two events with the same id
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from dev.stack.cluster import Stack
 from dev.stack.hive.postgres import open_postgres
 from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
@@ -22,13 +25,6 @@ from tests.builders.components.hdfs_files import on_hdfs
 from tests.builders.components.hive_3 import ON
 from tests.builders.daemon.killed_stack import killable_stack
 from tests.builders.replication.hive_3_history import check_hive_3_history, hive_3
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 pytestmark = [pytest.mark.crash, pytest.mark.old_hive]

@@ -11,13 +11,15 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, SilentBootstrap
@@ -28,11 +30,6 @@ from tests.builders.replication.loads import load_waiting_tables
 from tests.builders.replication.many_tables import ManyTables, write_many
 from tests.integration.conftest import source, stack, target
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["source", "stack", "target"]
 

@@ -7,25 +7,20 @@ import logging
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.cluster import Stack
 from dev.stack.errors import StackError
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.many_tables import ManyTables, write_many
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 log = logging.getLogger(__name__)

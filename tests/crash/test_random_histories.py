@@ -3,21 +3,16 @@ killed; the replica ends equal."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from dev.stack.cluster import Stack
 from dev.stack.hive.settings import ClusterSettings
 from tests.builders.daemon.killed_stack import killable_stack
 from tests.builders.replication.killed_history import ABANDONED, check_random_history
 from tests.builders.replication.spanning_history import check_spanning_history
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 pytestmark = pytest.mark.crash

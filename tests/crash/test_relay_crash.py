@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,6 @@ from tests.builders.kafka.fake_log import ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox
 from tests.builders.kafka.relay_and_readers import Stream, drain
 from tests.crash.programs import relay_program
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 pytestmark = pytest.mark.crash

@@ -6,25 +6,20 @@ the test of ``test_replay_crash``, with other clusters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
-from tests.builders.components.object_store import in_store
+from tests.builders.components.object_store import TestStore, in_store
 from tests.crash.test_replay_crash import (
     test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source,
     written,
 )
 from tests.integration.conftest import store
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.components.object_store import TestStore
 
 __all__ = [
     "store",

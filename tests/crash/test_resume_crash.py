@@ -7,11 +7,12 @@ import logging
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from state.store.sqlite import SqliteStore
@@ -20,11 +21,6 @@ from tests.builders.replication.replica import Replica, build_replica, start_aft
 from tests.builders.replication.small_workload import ACID, Written, create_source, roll_back
 from tests.integration.conftest import source, stack, target
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["source", "stack", "target"]
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 
 import logging
 import signal
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from tests.builders.daemon.running_daemon import END_TIMEOUT_S, configured
 from tests.builders.replication.replay_kills import STEPS
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.integration.conftest import database, source, source_sql, stack, target, target_sql, topic
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 __all__ = ["database", "source", "source_sql", "stack", "target", "target_sql", "topic"]
 

@@ -16,7 +16,6 @@ import sys
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import atheris
 
@@ -31,11 +30,8 @@ with atheris.instrument_imports(include=["state.partitions"]):
     from state.partitions.keys.partition_key import name, verify
 
 from state.errors import BadFilter, LimitExceeded, StateCorrupt
+from state.partitions.filters.conditions import Condition
 from tests.builders.partitions.indexed_tables import TABLE, an_index
-
-
-if TYPE_CHECKING:
-    from state.partitions.filters.conditions import Condition
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("n", "decimal(10,2)"), ("t", "timestamp")]

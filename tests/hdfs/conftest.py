@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.settings import ClusterSettings
+from dev.stack.hive.sql_session import Session
 from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components import hdfs_files
 from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.replica import Replica, build_replica
 from tests.integration.conftest import database, topic
 from tests.integration.flat.conftest import ignore_sockets, metastore, sockets_left, spark
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 __all__ = ["database", "metastore", "sockets_left", "spark", "topic"]

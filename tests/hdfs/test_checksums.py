@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import hdfs_native
 import pytest
@@ -17,11 +18,6 @@ from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import composite_crc_of, record, write
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 POLICY = "RS-3-2-1024k"

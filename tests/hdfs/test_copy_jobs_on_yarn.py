@@ -8,15 +8,21 @@ not the user that runs the containers.
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hdfs_native
 import pyspark
 import pytest
 
+from daemon.replica.copy_jobs.runner import SparkJobs
 from daemon.replica.external.status import EXTERNAL
+from daemon.status.model import DaemonStatus
+from dev.stack.cluster import Stack
+from dev.stack.hive.sql_session import Session
+from dev.stack.servers.hdfs import Hdfs
 from dev.stack.servers.yarn import Yarn
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
@@ -34,16 +40,6 @@ from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.spark_jobs import JAVA, spark_jobs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from daemon.replica.copy_jobs.runner import SparkJobs
-    from daemon.status.model import DaemonStatus
-    from dev.stack.cluster import Stack
-    from dev.stack.hive.sql_session import Session
-    from dev.stack.servers.hdfs import Hdfs
 
 
 DEADLINE_S = 600.0

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import hdfs_native
 import pytest
@@ -31,11 +33,6 @@ from tests.builders.replication.small_workload import ACID
 from tests.builders.replication.verification import verify
 from tests.builders.replication.whole_workload import find_differences, write_workload
 from tests.hdfs.conftest import on_hdfs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 FS_SHELL: Final = "org.apache.hadoop.fs.FsShell"

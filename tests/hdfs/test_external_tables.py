@@ -4,11 +4,14 @@ fixtures."""
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import hdfs_native
 import pytest
 
+from dev.stack.cluster import Stack
+from dev.stack.servers.hdfs import Hdfs
 from tests.builders.replication.lake import Lake, open_lake
 from tests.crash.test_external_copies import (
     Trees,
@@ -23,13 +26,6 @@ from tests.integration.replication.test_external_tables import (
     test_rows_of_hive_itself_and_of_others_are_there_once,
 )
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
-    from dev.stack.servers.hdfs import Hdfs
 
 __all__ = [
     "test_a_copy_that_is_killed_again_and_again_copies_every_file_once",

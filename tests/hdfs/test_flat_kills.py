@@ -3,26 +3,22 @@ are killed."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from handlers.metastore.client import Metastore
 from tests.builders.components.remote_files import open_directory
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.flat.configured_table import ConfiguredTable
-from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.feeds import DirectoryFeed, Feed, TopicFeed
 from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.kills.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
 from tests.builders.flat.kills.executor_kills import ROWS, survive_executor_kills
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
-    from tests.builders.flat.feeds import Feed
 
 __all__ = ["_use_archived_spark", "archived_spark"]
 

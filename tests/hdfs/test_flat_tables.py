@@ -5,11 +5,14 @@ The tests are those of ``test_stream``, and a driver that is killed at every ste
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from dev.stack.endpoints import ClusterEndpoints
+from handlers.metastore.client import Metastore
+from tests.builders.flat.feeds import DirectoryFeed, Feed, TopicFeed
 from tests.builders.flat.kills.driver_kills import Killed
 from tests.builders.flat.kills.step_kills import survive_kills_in_batches
 from tests.integration.flat.test_stream import (
@@ -23,13 +26,6 @@ from tests.integration.flat.test_stream import (
     test_past_hours_are_backfilled_only_if_the_raw_table_holds_the_same_events,
 )
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
-    from tests.builders.flat.feeds import Feed
 
 __all__ = [
     "stream",

@@ -3,8 +3,10 @@ credentials."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -17,11 +19,6 @@ from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 CLIENT: Final = {

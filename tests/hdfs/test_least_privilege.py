@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.servers.hdfs import Hdfs
 
 
 SHELL = "org.apache.hadoop.fs.FsShell"

@@ -3,7 +3,8 @@ seven JVMs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,6 @@ from dev.stack.servers.hdfs_pair import HdfsPair
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
 from tests.builders.replication.whole_workload import replicate_workload
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -22,11 +24,6 @@ from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import record, write
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 FILES: Final = 24

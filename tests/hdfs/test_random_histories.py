@@ -3,22 +3,17 @@ HDFS."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from dev.stack.cluster import Stack
 from dev.stack.hive.settings import ClusterSettings
+from dev.stack.servers.hdfs import Hdfs
 from tests.builders.daemon.killed_stack import killable_stack
 from tests.builders.replication.killed_history import ABANDONED, check_random_history
 from tests.hdfs.conftest import on_hdfs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
-    from dev.stack.servers.hdfs import Hdfs
 
 
 @pytest.fixture

@@ -5,22 +5,17 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 from click.testing import CliRunner
 from pyarrow import orc
 
 from daemon.service.command_line import tideline
+from dev.stack.servers.hdfs import Hdfs
 from streaming.table.current_files import PATH, CurrentTable
 from tests.builders.components.remote_files import open_directory
 from tideline import open_dataset
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.servers.hdfs import Hdfs
 
 
 def test_current_files_on_hdfs_are_read_by_path(hdfs: Hdfs, tmp_path: Path) -> None:

@@ -3,20 +3,16 @@ with other clusters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from dev.stack.cluster import Stack
+from dev.stack.endpoints import ClusterEndpoints
 from tests.crash.test_replay_crash import (
     files,
     test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source,
     written,
 )
 
-
-if TYPE_CHECKING:
-    from dev.stack.cluster import Stack
-    from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = [
     "files",

@@ -5,26 +5,22 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.process.inbox import send_request
+from daemon.status.model import DaemonStatus
+from dev.stack.cluster import HiveCluster, Stack
 from dev.stack.errors import ComponentFailed
+from dev.stack.process.component import Component
+from dev.stack.servers.hdfs import Hdfs
 from tests.builders.daemon.killed_stack import KilledReplica, wait_until
+from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.cluster import HiveCluster, Stack
-    from dev.stack.process.component import Component
-    from dev.stack.servers.hdfs import Hdfs
-    from tests.builders.daemon.running_daemon import RunningDaemon
 
 
 log = logging.getLogger(__name__)

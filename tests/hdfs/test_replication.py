@@ -3,19 +3,14 @@ has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import hdfs_native
 
+from dev.stack.hive.sql_session import Session
+from dev.stack.servers.hdfs import Hdfs
 from handlers.files.paths import parse_location
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.whole_workload import find_differences, write_workload
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from dev.stack.servers.hdfs import Hdfs
-    from tests.builders.replication.replica import Replica
 
 
 def test_the_replica_of_the_whole_workload_equals_its_source(

@@ -12,26 +12,20 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack import cli, preflight
-from dev.stack.cluster import Stack
+from dev.stack.cluster import HiveCluster, Stack
 from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import StackError
 from dev.stack.hive.sql_session import Session
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hive_3 import running_hive_3
 from tests.builders.components.object_store import TestStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.cluster import HiveCluster
 
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +18,6 @@ from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.kerberos.delegation_tokens import TokenClient, write_token_file
 from tests.builders.kerberos.secure_daemon import login_of
 from tests.integration.conftest import database
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 __all__ = ["database"]

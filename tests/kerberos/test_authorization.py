@@ -3,30 +3,25 @@ answers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from daemon.endpoint.protocol.wire import read_fields
 from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack.endpoints import ClusterEndpoints
-from dev.stack.hive.kerberized import HOST, KerberizedMetastore
+from dev.stack.hive.kerberized import HOST, KerberizedMetastore, KerberizedStack
+from dev.stack.servers.kerberos import Kdc
 from handlers.metastore.addresses import Address, use_logins
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import SecureDaemon, connect, login_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.hive.kerberized import KerberizedStack
-    from dev.stack.servers.kerberos import Kdc
 
 
 DB: Final = "guarded"

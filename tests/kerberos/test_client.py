@@ -3,11 +3,11 @@ and what can go wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,21 +17,14 @@ from daemon.service.configuration import load_config
 from daemon.sources.checks.live_checks import live_problems
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.kerberized import ALL_PROTECTIONS, HOST, PRINCIPAL, KerberizedMetastore
-from dev.stack.servers.kerberos import REALM
-from handlers.metastore.addresses import PROTECTIONS, Address, KerberosLogin, use_logins
+from dev.stack.servers.kerberos import REALM, Kdc
+from handlers.metastore.addresses import PROTECTIONS, Address, KerberosLogin, Protection, use_logins
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.kerberos.secure_daemon import USER
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.addresses import Protection
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@ index."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dev.stack.hive.kerberized import HOST, WRITER
+from daemon.endpoint.protocol.wire import Message
+from dev.stack.hive.kerberized import HOST, WRITER, KerberizedStack
 from handlers.metastore.addresses import Address, use_logins
 from handlers.metastore.client import Metastore
 from state.errors import AmbiguousCall
@@ -16,14 +18,6 @@ from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import SecureDaemon, connect, login_of, require_equal_answers
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import write_all
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from daemon.endpoint.protocol.wire import Message
-    from dev.stack.hive.kerberized import KerberizedStack
 
 
 TABLES = ("bought", "orders", "visits", "plain")

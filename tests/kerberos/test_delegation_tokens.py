@@ -4,26 +4,19 @@ their holders log in."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.endpoint.protocol.wire import read_fields
-from dev.stack.hive.kerberized import WRITER, KerberizedEngine
-from handlers.metastore.addresses import use_logins
+from dev.stack.hive.kerberized import WRITER, KerberizedEngine, KerberizedStack
+from dev.stack.servers.kerberos import Kdc
+from handlers.metastore.addresses import Address, KerberosLogin, use_logins
 from state.errors import LoginFailed
+from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.delegation_tokens import TokenClient, connect_with_token, write_token_file
 from tests.builders.kerberos.secure_daemon import connect, login_of, running_engine
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.hive.kerberized import KerberizedStack
-    from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.addresses import Address, KerberosLogin
-    from tests.builders.endpoint.endpoint_process import EndpointProcess
 
 
 @pytest.fixture

@@ -5,24 +5,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dev.stack.hive.kerberized import KerberizedEngine
-from handlers.metastore.addresses import use_logins
+from dev.stack.hive.kerberized import KerberizedEngine, KerberizedStack
+from dev.stack.servers.kerberos import Kdc
+from handlers.metastore.addresses import Address, Protection, use_logins
 from handlers.metastore.client import Metastore
+from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import connect, login_of, running_engine
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.hive.kerberized import KerberizedStack
-    from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.addresses import Address, Protection
-    from tests.builders.endpoint.endpoint_process import EndpointProcess
 
 
 def test_hives_java_client_works_through_the_endpoint_with_a_ticket(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,18 +14,12 @@ import yaml
 from daemon.config.kafka_client import has_kerberos
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore
+from dev.stack.servers.kerberos import Kdc
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.daemon.tideline_process import COMMAND
 from tests.builders.kerberos.secure_daemon import USER
 from tests.builders.kerberos.secure_kafka import SecureKafka, options, with_client
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.servers.kerberos import Kdc
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,17 @@ each metastore; it is killed and started again in each outage, so that the daemo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from dev.stack.hive.kerberized import HOST
-from dev.stack.servers.kerberos import REALM
+from daemon.status.model import DaemonStatus
+from dev.stack.hive.kerberized import HOST, KerberizedStack
+from dev.stack.servers.kerberos import REALM, Kdc
 from handlers.metastore.addresses import use_logins
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.endpoint.endpoint_process import EndpointProcess
@@ -22,15 +25,6 @@ from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import SecureDaemon, connect, login_of
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.hive.kerberized import KerberizedStack
-    from dev.stack.servers.kerberos import Kdc
 
 
 DB: Final = "outages"

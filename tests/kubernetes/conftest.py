@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +13,6 @@ from tests.builders.components.chart import NAMESPACE
 from tests.builders.components.kubernetes_api import Api
 from tests.integration.conftest import database, kafka, source, stack, topic
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["database", "kafka", "source", "stack", "topic"]
 

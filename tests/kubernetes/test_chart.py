@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.builders.components.chart import NAMESPACE, render_chart
 from tests.builders.components.chart_values import MATRIX, RELEASES
-from tests.builders.components.kubernetes_api import Refused
-
-
-if TYPE_CHECKING:
-    from tests.builders.components.kubernetes_api import Api
+from tests.builders.components.kubernetes_api import Api, Refused
 
 
 OPERATORS = {"ServiceMonitor", "PrometheusRule"}

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from daemon.replica.copy_jobs.runner import SparkJobs
+from dev.stack.servers.kubernetes import ApiServer
 from tests.builders.components.installed_chart import (
     ACCOUNT,
     VALUES,
@@ -17,18 +19,11 @@ from tests.builders.components.installed_chart import (
     requests_of_account,
     settings_of_executors,
 )
+from tests.builders.components.kubernetes_api import Api
 from tests.builders.components.pod_runner import PodRunner
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
 from tests.builders.replication.spark_jobs import JAVA, spark_jobs
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.replica.copy_jobs.runner import SparkJobs
-    from dev.stack.servers.kubernetes import ApiServer
-    from tests.builders.components.kubernetes_api import Api
 
 
 DEADLINE_S = 600.0

@@ -10,11 +10,12 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.process.child import Child
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.servers.kubernetes import ApiServer
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.chart import NAMESPACE
@@ -32,18 +33,13 @@ from tests.builders.components.installed_chart import (
     settings_of_executors,
 )
 from tests.builders.components.installed_chart import EXECUTORS as EXECUTORS_NAMESPACE
-from tests.builders.components.kubernetes_api import Refused
+from tests.builders.components.kubernetes_api import Api, Refused
 from tests.builders.components.pod_runner import PodRunner
 from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
 from tests.builders.daemon.loops import eventually
 from tests.builders.flat.configured_table import DEADLINE_S, ConfiguredTable, has_caught_up, listen
 from tests.builders.flat.feeds import TopicFeed
 
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.servers.kubernetes import ApiServer
-    from tests.builders.components.kubernetes_api import Api
 
 ROWS = 1_000
 

@@ -6,16 +6,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from dev.chart_schema import VALUES_SCHEMA, build_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 ROOT: Final = Path(__file__).parents[2]

@@ -11,17 +11,14 @@ import ast
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
 from state import errors
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 ROOT: Final = Path(__file__).parents[2]

@@ -4,15 +4,12 @@ section."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 ROOT: Final = Path(__file__).parents[2]

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-
-if TYPE_CHECKING:
-    from daemon.endpoint.answers.server_rules import ServerRules
-    from daemon.endpoint.answers.table_access import TableView
-    from daemon.endpoint.protocol.wire import Message
-    from handlers.catalog.index.table_records import TableRecord
+from daemon.endpoint.answers.server_rules import ServerRules
+from daemon.endpoint.answers.table_access import TableView
+from daemon.endpoint.protocol.wire import Message
+from handlers.catalog.index.table_records import TableRecord
 
 
 BYTES_MAX: Final = 32 * 1024 * 1024

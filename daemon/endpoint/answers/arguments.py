@@ -8,21 +8,17 @@ field of a future version is never ignored.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from thrift.Thrift import TType
 
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
 from daemon.endpoint.protocol.wire import Value, read_fields
 from daemon.endpoint.successors import split_catalog
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from state.partitions.filters.hive_expressions import Expression
+from state.partitions.filters.hive_expressions import Expression
 
 
 CATALOG: Final = "hive"

@@ -9,26 +9,26 @@ differences are listed in docs/PARTITIONS.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from state.partitions.filters.dialect import HiveVersion
-from state.partitions.filters.syntax_tree import Comparison, Membership, Operator, conditions_of
+from state.partitions.filters.dialect import Dialect, HiveVersion
+from state.partitions.filters.syntax_tree import (
+    Comparison,
+    Literal,
+    Membership,
+    Node,
+    Operator,
+    conditions_of,
+)
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.records import IndexedTable
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, encode, escape_bytes
-from state.partitions.keys.column_types import TypeKind
+from state.partitions.keys.column_types import PartitionColumn, TypeKind
+from state.partitions.keys.partition_key import KeySchema
 from state.partitions.keys.values import encode_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from state.partitions.filters.dialect import Dialect
-    from state.partitions.filters.syntax_tree import Literal, Node
-    from state.partitions.index.partition_index import PartitionIndex
-    from state.partitions.index.records import IndexedTable
-    from state.partitions.keys.column_types import PartitionColumn
-    from state.partitions.keys.partition_key import KeySchema
 
 
 WILDCARDS: Final = re.compile(r"[%_\\]")

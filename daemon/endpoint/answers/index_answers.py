@@ -8,29 +8,23 @@ more.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from daemon.endpoint.answers.answer_cache import AnswerCache, TableContent
-from daemon.endpoint.answers.arguments import read_arguments
+from daemon.endpoint.answers.arguments import Arguments, read_arguments
 from daemon.endpoint.answers.partition_calls import CALLS, CALLS_OF_HIVE_4, Content, PartitionCall
 from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
-from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason
+from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason, TableAccess, TableView
+from daemon.endpoint.protocol.wire import Message
+from daemon.endpoint.responders import Metastore
 from handlers.catalog.index.partition_bytes import join_spec, without_write_id
 from state.errors import BadInput, Refused, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.endpoint.answers.arguments import Arguments
-    from daemon.endpoint.answers.table_access import TableAccess, TableView
-    from daemon.endpoint.protocol.wire import Message
-    from daemon.endpoint.responders import Metastore
-    from state.partitions.filters.hive_expressions import Expression, ReadExpression
+from state.partitions.filters.hive_expressions import Expression, ReadExpression
 
 
 log = structlog.get_logger(__name__)

@@ -7,9 +7,11 @@ NotAnswered if the metastore's answer may differ, and the errors of the index.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.endpoint.answers.arguments import Arguments
 from daemon.endpoint.answers.filter_certainty import (
     WILDCARDS,
     TypedColumns,
@@ -17,20 +19,11 @@ from daemon.endpoint.answers.filter_certainty import (
     has_default_text,
     has_padded_text,
 )
-from daemon.endpoint.answers.table_access import NotAnswered, Reason
-from state.partitions.filters.dialect import HIVE_4
+from daemon.endpoint.answers.server_rules import ServerRules
+from daemon.endpoint.answers.table_access import NotAnswered, Reason, TableView
+from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.hive_expressions import translate
-from state.partitions.index.lookups import Selection
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.endpoint.answers.arguments import Arguments
-    from daemon.endpoint.answers.server_rules import ServerRules
-    from daemon.endpoint.answers.table_access import TableView
-    from state.partitions.filters.dialect import Dialect
-    from state.partitions.index.lookups import NamedRows
+from state.partitions.index.lookups import NamedRows, Selection
 
 
 _STRUCTS: Final = re.compile(r"\bstruct\b", re.IGNORECASE)

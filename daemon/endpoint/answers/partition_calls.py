@@ -20,18 +20,16 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from thrift.Thrift import TType
 
 from daemon.endpoint.answers import lookups
 from daemon.endpoint.answers.arguments import Arguments, Role, Shape, positional, request
+from daemon.endpoint.answers.server_rules import ServerRules
+from daemon.endpoint.answers.table_access import TableView
 from daemon.endpoint.protocol.wire import STOP
 
-
-if TYPE_CHECKING:
-    from daemon.endpoint.answers.server_rules import ServerRules
-    from daemon.endpoint.answers.table_access import TableView
 
 Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.CheckedSelection]
 

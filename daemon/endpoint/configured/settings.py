@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from daemon.config.crosscheck import entries, problem
+from daemon.config.document import Document, Problem
 from daemon.config.fields import Name, ThriftUris
+from daemon.config.model import Config
 from daemon.config.section import ConfigSection, Section, refused, setting
 from daemon.endpoint.freshness.newest_event import Freshness
 from daemon.endpoint.protocol.peer import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 from handlers.metastore.addresses import Address
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.config.document import Document, Problem
-    from daemon.config.model import Config
 
 
 def _check_listen(text: str) -> str:

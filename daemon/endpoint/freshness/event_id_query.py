@@ -7,21 +7,17 @@ bytes. Sending and receiving are separate: the answer from the index is made in 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from thrift.Thrift import TMessageType, TType
 
 from daemon.endpoint.protocol.wire import STOP, Header, Message, Value, is_struct, read_fields
+from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from state.errors import AmbiguousCall, BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.endpoint.settings import EndpointSettings
 
 
 CONNECT_S: Final = 2.0

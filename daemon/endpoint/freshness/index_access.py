@@ -18,22 +18,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
-from daemon.endpoint.freshness.newest_event import Freshness, Patience
+from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent, Patience, Pending
+from daemon.endpoint.verification.differing_tables import DifferingTables
+from handlers.catalog.index.partition_snapshot import IndexFile
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.endpoint.freshness.newest_event import NewestEvent, Pending
-    from daemon.endpoint.verification.differing_tables import DifferingTables
-    from handlers.catalog.index.partition_snapshot import IndexFile
 
 
 log = structlog.get_logger(__name__)

@@ -18,13 +18,10 @@ import select
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 READ_BYTES: Final = 64 * 1024

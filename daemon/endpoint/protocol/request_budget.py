@@ -11,13 +11,10 @@ The first bytes of a request do not count, so that ordinary calls are served wha
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from state.errors import LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 FREE_BYTES: Final = 64 * 1024

@@ -16,20 +16,15 @@ from __future__ import annotations
 
 import select
 import struct
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from daemon.endpoint.protocol.peer import Disconnected, remaining_s
+from daemon.endpoint.protocol.peer import Disconnected, Peer, remaining_s
+from daemon.endpoint.protocol.request_budget import RequestAccount
 from daemon.endpoint.protocol.streams import Incoming, Transport
 from daemon.endpoint.protocol.wire import read_fields
 from state.errors import BadInput, LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.endpoint.protocol.peer import Peer
-    from daemon.endpoint.protocol.request_budget import RequestAccount
 
 
 START: Final = b"\x01\x00\x00\x00"

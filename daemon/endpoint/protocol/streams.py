@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase
 
-from daemon.endpoint.protocol.peer import READ_BYTES, Disconnected
+from daemon.endpoint.protocol.peer import READ_BYTES, Disconnected, Peer
+from daemon.endpoint.protocol.request_budget import RequestAccount
 from daemon.endpoint.protocol.wire import (
     BYTES_MAX,
     MALFORMED,
@@ -29,13 +31,6 @@ from daemon.endpoint.protocol.wire import (
     skip_struct,
 )
 from state.errors import BadInput, LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.endpoint.protocol.peer import Peer
-    from daemon.endpoint.protocol.request_budget import RequestAccount
 
 
 DETECTION_BYTES: Final = 5

@@ -8,8 +8,9 @@ field, including fields that Tideline does not know.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
@@ -18,10 +19,6 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from handlers.structs.struct import Struct, resolve
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 VERSION_1: Final = 0x80010000

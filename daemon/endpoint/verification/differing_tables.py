@@ -12,18 +12,14 @@ The tables are stored in a file, because a restart must not forget them.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 import structlog
 
 from daemon.state_directory.directory import write_atomically
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 log = structlog.get_logger(__name__)

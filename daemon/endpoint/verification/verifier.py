@@ -23,24 +23,18 @@ import shlex
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.protocol.wire import read_fields
-from daemon.endpoint.verification.differing_tables import AnswerDifference
+from daemon.endpoint.protocol.wire import Message, read_fields
+from daemon.endpoint.responders import Metastore
+from daemon.endpoint.verification.differing_tables import AnswerDifference, DifferingTables
 from state.errors import BadInput, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.endpoint.protocol.wire import Message
-    from daemon.endpoint.responders import Metastore
-    from daemon.endpoint.verification.differing_tables import DifferingTables
 
 
 log = structlog.get_logger(__name__)

@@ -15,35 +15,29 @@ import shutil
 import sys
 import webbrowser
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
+from daemon.config.model import Config
 from daemon.flat.answers import FlatAnswers
 from daemon.flat.driver import mine_query_files, spark_commands
 from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
 from daemon.flat.trial.queries import find_members, find_queries, guess_raw_table, read_queries
 from daemon.flat.trial.report import Trial, read_samples
-from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample, separate_documents
+from daemon.flat.trial.sample import TimeKey, choose_keys, find_time_key, read_sample, separate_documents
 from state.columns.demand import Demand
+from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
 from state.errors import ConfigError
-from streaming.settings import Documents
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.flat.trial.sample import TimeKey
-    from state.columns.paths import KeyPath
-    from streaming.mining.model import RawTable
-    from streaming.settings import FlatSettings
+from streaming.mining.model import RawTable
+from streaming.settings import Documents, FlatSettings
 
 
 NAME: Final = "events"

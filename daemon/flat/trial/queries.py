@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from state.columns.paths import KeyPath
 from state.columns.requested_keys import looks_generated
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
-    from state.columns.paths import KeyPath
-    from streaming.mining.model import RawTable
+from streaming.mining.model import RawTable
 
 
 TABLES_MAX: Final = 100

@@ -5,17 +5,14 @@ reason.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemon.terminal.layout import aligned_lines, bytes_text, number_text
 from state.columns.slots import RESCUED
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 COLUMNS_SHOWN: Final = 30

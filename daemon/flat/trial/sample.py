@@ -14,12 +14,14 @@ import re
 import zlib
 from codecs import BOM_UTF8
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from state.columns.counts.observations import HourCounts
-from state.columns.demand import compute_demand
+from state.columns.demand import Demand, compute_demand
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from state.columns.rules import FlatRules
@@ -27,13 +29,6 @@ from state.columns.sniffing import SEPARATORS, find_end, sniff
 from state.errors import BadInput
 from streaming.settings import EpochUnit
 from streaming.source.event_times import read_seconds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from state.columns.demand import Demand
 
 
 SAMPLE_LINES: Final = 2_000

@@ -11,24 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Mapping
 from enum import Enum
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from daemon.http.transport.fair_queue import FairQueue
-from daemon.http.transport.limits import CHUNK_BYTES
+from daemon.http.transport.limits import CHUNK_BYTES, Limits
 from daemon.http.transport.shared_answers import SharedAnswers
 from state.errors import Overloaded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from starlette.types import Receive, Scope, Send
-
-    from daemon.http.transport.limits import Limits
 
 
 T = TypeVar("T")

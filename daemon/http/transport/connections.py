@@ -12,19 +12,13 @@ Every class here belongs to the thread of the event loop.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from daemon.http.transport.limits import group_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from contextlib import AbstractContextManager
-
-    from daemon.http.transport.limits import Limits
+from daemon.http.transport.limits import Limits, group_of
 
 
 class Exchange(Protocol):

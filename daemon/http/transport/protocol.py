@@ -6,21 +6,16 @@ second, and closes those whose client sends its headers or its body too slowly, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
-    from uvicorn.config import Config
-    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
-    from uvicorn.server import ServerState
-
-    from daemon.http.transport.connections import Connection
-    from daemon.http.transport.limits import Limits
+from daemon.http.transport.connections import Connection
+from daemon.http.transport.limits import Limits
 
 
 class LimitedProtocol(H11Protocol):

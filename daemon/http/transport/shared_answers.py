@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 
 T = TypeVar("T")

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 log = structlog.get_logger(__name__)

@@ -13,15 +13,12 @@ no step sends no heartbeat, and still looks stuck.
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, Protocol, TypeVar
 
 from state.errors import StateCorrupt
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterator
 
 
 _WAIT_S: Final = 1.0

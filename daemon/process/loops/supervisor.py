@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from daemon.process.loops.loop import SupervisedLoop
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.process.loops.loop import Job, LoopMeasures, LoopStatus
-    from daemon.process.loops.retry_policy import RestartPolicy
+from daemon.process.loops.loop import Job, LoopMeasures, LoopStatus, SupervisedLoop
+from daemon.process.loops.retry_policy import RestartPolicy
 
 
 class Supervisor:

@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from daemon.process.loops.turn_queue import Task, TurnQueue, TurnRules
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 THREADS_MAX: Final = 64

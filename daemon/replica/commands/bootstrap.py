@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 from prometheus_client import CollectorRegistry
 
+from daemon.config.model import Config
 from daemon.process.loops.heartbeat import Pulse
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loading.bootstrap_progress import CountingProgress
@@ -27,26 +29,18 @@ from daemon.state_directory.directory import state_lock
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import JobStatus
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
+from handlers.replication.loading.bootstrap_run import BootstrapProgress
 from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.observer import SilentObserver
 from state.errors import NotFound
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from handlers.files.copying.jobs import JobStatus
-    from handlers.replication.loading.bootstrap_plan import PlannedTable
-    from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 
 @click.command()

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import click
 
-from daemon.status.address import daemon_option
+from daemon.config.model import Config
+from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo, json_option, load_config
 from daemon.terminal.layout import table_text
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
 
 
 @click.command()

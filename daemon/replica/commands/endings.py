@@ -7,23 +7,18 @@ replica as it is.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
-from daemon.status.address import daemon_option
+from daemon.config.model import Config
+from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
+from handlers.replication.operations.activity import Retirement
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
-    from handlers.replication.operations.activity import Retirement
 
 
 @click.command()

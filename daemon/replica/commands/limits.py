@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 import click
 
 from daemon.config.fields import BYTES_PER_S_MIN
 from daemon.config.quantities import Quantity
-from daemon.status.address import daemon_option, require_daemon
+from daemon.status.address import DaemonAddress, daemon_option, require_daemon
 from daemon.terminal.application import config_option, echo, json_option
 from daemon.terminal.layout import bytes_text, table_text
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.status.address import DaemonAddress
 
 
 TIMEOUT_S: Final = 30.0

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
-from daemon.status.address import daemon_option
+from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo, echo_json, json_option, print_text
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from daemon.status.address import DaemonAddress
 
 
 @click.command()

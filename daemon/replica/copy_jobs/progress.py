@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from handlers.files.copying.copies import Copied
-from handlers.files.copying.jobs import JobStatus
+from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
 from state.value_text import count_text
 from streaming.copyjob.share import copy_cost
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.files.copying.jobs import Outcome, SizedTask
 
 
 def job_line(status: JobStatus) -> str:

@@ -12,32 +12,25 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
+from daemon.config.settings.policies import CopyJobsConfig
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, reported_error
 from daemon.replica.copy_jobs.commands import DONE, require_spark, write_order
 from daemon.replica.copy_jobs.progress import JobProgress, job_line
-from handlers.files.copying.jobs import create_fence, remove_fence
+from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask, create_fence, remove_fence
 from handlers.files.copying.pool import CopyCounters
-from handlers.files.filesystems import sweep
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import FileSystems, sweep
+from handlers.files.paths import Location, parse_location
 from state.errors import DriverEnded, FilesUnavailable, Interrupted, TidelineError, Transient
 from streaming.copyjob.job import JobSettings
 from streaming.copyjob.share import ShareSettings, read_outcome
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from daemon.config.settings.policies import CopyJobsConfig
-    from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import Location
 
 
 log = structlog.get_logger(__name__)

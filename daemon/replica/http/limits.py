@@ -6,27 +6,22 @@ overloaded now.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from annotated_types import Interval
 from pydantic import TypeAdapter
 
 from daemon.config.fields import BYTES_PER_S_MIN
-from daemon.http.actions import STRICT, action_route
+from daemon.config.model import Config
+from daemon.http.actions import STRICT, Audit, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.replica.http.routes import require_followed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from daemon.config.model import Config
-    from daemon.http.actions import Audit
-    from daemon.replica.shared import SharedResources
-    from handlers.files.copying.byte_rates import ByteRate
+from daemon.replica.shared import SharedResources
+from handlers.files.copying.byte_rates import ByteRate
 
 
 BYTES_PER_S_MAX: Final = 2**53

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.consumer.event_window import SharedEvent
 from daemon.http.transport.answering import Lane
 from daemon.replica.copy_jobs.progress import job_line
 from daemon.replica.external.status import EXTERNAL
 from daemon.replica.http.table_pages import PolicyTableList, row_of, table_values
+from daemon.replica.known_tables import KnownTables
 from daemon.replica.loop import projection_name
 from daemon.replica.status.compactions import COMPACTIONS
 from daemon.replica.status.copies import COPIES
@@ -21,15 +24,8 @@ from daemon.site.lists import PARAMETERS, list_found, list_rows
 from daemon.site.overview import make_cards
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.action_calls import call_policy
+from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.known_tables import KnownTables
-    from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
 PATH: Final = "/policies"

@@ -7,15 +7,18 @@ loop serves it between two batches. A compaction is only queued at the target, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from annotated_types import MinLen
 from pydantic import TypeAdapter
 
-from daemon.http.actions import STRICT, NoParameters, action_route
+from daemon.config.model import Config
+from daemon.config.settings.policies import PolicyConfig
+from daemon.http.actions import STRICT, Audit, NoParameters, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
 from daemon.process.inbox import requests_directory, send_request
@@ -29,16 +32,8 @@ from handlers.replication.operations.compaction import (
     request_compactions,
 )
 from handlers.replication.operations.promotion import Promotion
-from handlers.replication.operations.pruning import PlannedDrop  # noqa: TC001 - pydantic reads the annotations
+from handlers.replication.operations.pruning import PlannedDrop
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from daemon.config.model import Config
-    from daemon.config.settings.policies import PolicyConfig
-    from daemon.http.actions import Audit
 
 
 POLICY_NAME: Final = "Name of the policy; PATTERN.DATABASE for a database of a pattern."

@@ -6,27 +6,23 @@ names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from daemon.consumer.event_window import SharedEvent
 from daemon.replica.external.status import EXTERNAL
+from daemon.replica.known_tables import KnownTables
 from daemon.replica.status.compactions import COMPACTIONS
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.points import POINTS
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.replica.verification.status import VERIFICATION
 from daemon.site.overview import make_cards
+from daemon.site.pages import Asked
 from daemon.site.recent_events import find_recent
+from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from daemon.consumer.event_window import SharedEvent
-    from daemon.replica.known_tables import KnownTables
-    from daemon.site.pages import Asked
-    from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
 R = TypeVar("R")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from daemon.replica.copy_jobs.progress import job_line
 from daemon.terminal.layout import bytes_text, duration_text, number_text
+from handlers.files.copying.jobs import JobStatus
+from handlers.replication.tables.table_loads import LoadedTable
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.files.copying.jobs import JobStatus
-    from handlers.replication.tables.table_loads import LoadedTable
 
 
 log = structlog.get_logger(__name__)

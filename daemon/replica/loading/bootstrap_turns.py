@@ -9,11 +9,7 @@ leaves its turn to the next one, and waits again behind the others.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 
 class BootstrapTurns:

@@ -8,20 +8,15 @@ decrease. Tables that catch up read a range of events with a separate reader.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.files.copying.pool import CopyCounters
+from daemon.consumer.topic_reader import TopicReader
+from handlers.events import Event
+from handlers.files.copying.pool import CopyCounters, CopyPool
 from state.errors import Interrupted
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.events import Event
-    from handlers.files.copying.pool import CopyPool
 
 
 class LoadCopies:

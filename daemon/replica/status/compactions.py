@@ -5,25 +5,19 @@ failures.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from daemon.status.action_calls import call_policy
 from daemon.status.actions import REPLICA
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
-from handlers.replication.operations.compaction import DID_NOT_INITIATE, FAILED, QUEUED
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from prometheus_client.metrics_core import Metric
-
-    from handlers.replication.operations.compaction import CompactionBacklog
+from handlers.replication.operations.compaction import DID_NOT_INITIATE, FAILED, QUEUED, CompactionBacklog
 
 
 LISTED_MAX: Final = 20

@@ -11,7 +11,7 @@ from daemon.replica.copy_jobs.progress import job_line
 from daemon.status.metrics import families
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import bytes_text, number_text, table_text
-from handlers.files.copying.jobs import JobStatus  # noqa: TC001 - pydantic reads the annotation at run time
+from handlers.files.copying.jobs import JobStatus
 
 
 if TYPE_CHECKING:

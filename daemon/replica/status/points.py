@@ -6,7 +6,7 @@ A point is taken in replay's thread between two batches, so that event and write
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 

@@ -8,17 +8,21 @@ Where the daemon runs on another machine, or none runs, the target's value count
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.config.model import Config
 from daemon.replica.loop import projection_name
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.state_directory.directory import open_state, state_lock, state_path
-from daemon.status.address import running_daemon
+from daemon.status.address import DaemonAddress, running_daemon
 from daemon.status.client import fetch_status
+from daemon.status.model import DaemonStatus, StatusSection
+from handlers.metastore.client import Metastore
 from handlers.replication.effects.functions import CODE as FUNCTION
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import UnreplicatedTables
@@ -26,15 +30,6 @@ from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from daemon.config.model import Config
-    from daemon.status.address import DaemonAddress
-    from daemon.status.model import DaemonStatus, StatusSection
-    from handlers.metastore.client import Metastore
 
 
 POLL_S: Final = 0.1

@@ -9,30 +9,24 @@ are reported.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.config.model import Config
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.requests import ask_policy
 from daemon.replica.verification.following import ReplicaFollowing, open_following
 from daemon.replica.verification.session import open_row_comparison, open_verifier
 from daemon.state_directory.directory import state_path
+from daemon.status.model import StatusSection
 from handlers.metastore.client import Metastore
-from handlers.replication.verification.findings import Outcome
+from handlers.replication.verification.findings import Outcome, TableResult
+from handlers.replication.verification.verifier import Verifier
 from state.errors import NotFound
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from daemon.config.model import Config
-    from daemon.replica.verification.following import ReplicaFollowing
-    from daemon.status.model import StatusSection
-    from handlers.replication.verification.findings import TableResult
-    from handlers.replication.verification.verifier import Verifier
-    from streaming.settings import SparkSettings
+from streaming.settings import SparkSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,28 +10,22 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from daemon.process.loops.heartbeat import Pulse, wait
+from daemon.capability import Runtime
+from daemon.process.loops.heartbeat import Heartbeat, Pulse, wait
 from daemon.process.loops.loop import Job
+from daemon.replica.shared import SharedResources
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, SHOWN_MAX, DifferingTable, SamplerStatus
-from handlers.replication.verification.findings import Outcome
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.capability import Runtime
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.replica.shared import SharedResources
-    from handlers.replication.verification.findings import TableResult
-    from handlers.replication.verification.verifier import Verifier
+from handlers.replication.verification.findings import Outcome, TableResult
+from handlers.replication.verification.verifier import Verifier
 
 
 log = structlog.get_logger(__name__)

@@ -4,26 +4,21 @@ that list files.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from daemon.config.model import Config
 from daemon.replica.policies import database_directories, handler_policy, named_directories
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.client import Metastore
 from handlers.replication.verification.reading import Side
-from handlers.replication.verification.verifier import Verifier
+from handlers.replication.verification.verifier import CompareRows, Following, Verifier
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.config.model import Config
-    from handlers.metastore.client import Metastore
-    from handlers.replication.verification.verifier import CompareRows, Following
-    from streaming.settings import SparkSettings
+from streaming.settings import SparkSettings
 
 
 LISTERS: Final = 8

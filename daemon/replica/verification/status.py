@@ -5,10 +5,12 @@ policy.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from daemon.status.action_calls import call_policy
 from daemon.status.actions import REPLICA
@@ -16,12 +18,6 @@ from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from prometheus_client.metrics_core import Metric
 
 
 SHOWN_MAX: Final = 20

@@ -11,11 +11,13 @@ log names, and its open transactions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
+from daemon.config.model import Config
 from daemon.sources.checks.hive_settings import read_seconds
 from daemon.sources.checks.relay_lag import check_lag
 from daemon.sources.checks.topic_checks import check_topic
@@ -23,12 +25,6 @@ from daemon.sources.checks.transaction_checks import SourceMetastore, check_tran
 from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from daemon.config.model import Config
 
 
 LISTENER: Final = "DbNotificationListener"

@@ -9,22 +9,17 @@ also sees one that does not, and one of another daemon.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.config.document import Problem
+from daemon.config.model import Config
+from daemon.config.settings.clusters import SourceConfig
 from daemon.sources.checks.hive_settings import read_seconds
-from daemon.sources.checks.transaction_checks import COMPACTOR_CHECK, INITIATOR, lists_writes
+from daemon.sources.checks.transaction_checks import COMPACTOR_CHECK, INITIATOR, SourceMetastore, lists_writes
 from state.errors import KafkaUnavailable, NotFound
 from state.event_log.retention import WARNING_SHARE
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.config.model import Config
-    from daemon.config.settings.clusters import SourceConfig
-    from daemon.sources.checks.transaction_checks import SourceMetastore
 
 
 KEY: Final = "relay"

@@ -13,15 +13,18 @@ comes from the streaming API, or from another engine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from daemon.config.document import Problem
+from daemon.config.settings.clusters import SourceConfig
 from daemon.sources.checks.hive_settings import read_seconds
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import (
+    Event,
     Inserted,
     PartitionsAdded,
     TableAltered,
@@ -33,16 +36,9 @@ from handlers.events import (
 from handlers.files.paths import parse_location
 from handlers.metastore.calls import V3_1, V4_0, HiveVersion
 from handlers.replication.target.objects import is_transactional
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from handlers.structs.objects import Database
 from state.errors import BadInput, NotFound, Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from daemon.config.settings.clusters import SourceConfig
-    from handlers.events import Event
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
-    from handlers.structs.objects import Database
 
 
 SOURCE_FOR: Final = "repl.source.for"

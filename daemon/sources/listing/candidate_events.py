@@ -7,16 +7,19 @@ costs little unless it is about a table that an open transaction writes into.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Container
+from typing import Final
 
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import (
     CATALOGS,
+    Event,
     Inserted,
     PartitionsAdded,
     PartitionsAltered,
+    SourceFile,
     TableAltered,
     TableCreated,
     TxnAborted,
@@ -26,17 +29,11 @@ from handlers.events import (
 )
 from handlers.files.paths import parse_location, to_target_subdir
 from handlers.replication.target.objects import format_partition_name, partition_key_names
+from handlers.structs.notifications import NotificationEvent
+from handlers.structs.objects import Partition, Table
 from state.errors import BadInput, MalformedEvent
 from state.transactions.acid_directories import AcidDirectory
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from handlers.events import Event, SourceFile
-    from handlers.structs.notifications import NotificationEvent
-    from handlers.structs.objects import Partition, Table
-    from state.transactions.open_candidates import OpenCandidates
+from state.transactions.open_candidates import OpenCandidates
 
 
 _OF_TABLES: Final = frozenset(

@@ -13,21 +13,17 @@ The answer also shows when no transaction of before the relay is open any more, 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from daemon.sources.log_connections import LogConnections, NotificationLog
 from handlers.structs.transactions import TxnState
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from daemon.sources.log_connections import LogConnections, NotificationLog
-    from state.transactions.open_candidates import OpenCandidates
+from state.transactions.open_candidates import OpenCandidates
 
 
 log = structlog.get_logger(__name__)

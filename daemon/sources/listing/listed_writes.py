@@ -16,9 +16,11 @@ is repeated until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooSlow
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import structlog
 
@@ -27,29 +29,19 @@ from daemon.sources.listing.ended_transactions import EndedTransactions
 from daemon.sources.listing.one_write import (
     ListingTools,
     PreparedWrite,
+    Scans,
     WrittenPart,
     list_partitions,
     prepare,
 )
 from daemon.sources.listing.unnamed_files import Sample
-from daemon.sources.log_connections import LogConnections
-from daemon.sources.write_events import parse_commit
-from handlers.structs.notifications import WriteEventInfo
+from daemon.sources.log_connections import Connect, LogConnections
+from daemon.sources.write_events import CommitWrites, parse_commit
+from handlers.files.filesystems import FileSystems
+from handlers.files.paths import AllowedRoots
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import FilesUnavailable, Transient
-from state.transactions.open_candidates import OpenCandidates
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from daemon.sources.listing.one_write import Scans
-    from daemon.sources.log_connections import Connect
-    from daemon.sources.write_events import CommitWrites
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots
-    from handlers.structs.notifications import NotificationEvent
-    from state.transactions.open_candidates import CandidateWrite
+from state.transactions.open_candidates import CandidateWrite, OpenCandidates
 
 
 log = structlog.get_logger(__name__)

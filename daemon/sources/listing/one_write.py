@@ -11,15 +11,18 @@ events were about: others may have the names, the directories and the write ids 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from daemon.sources.listing.other_locations import OtherLocations
 from daemon.sources.listing.partition_scan import scan
 from daemon.sources.listing.unnamed_files import Sample, read_files
-from handlers.files.acid_writes import OwnListing, list_own_files
-from handlers.files.paths import parse_location, to_target_subdir
+from daemon.sources.log_connections import NotificationLog
+from handlers.files.acid_writes import OwnFile, OwnListing, list_own_files
+from handlers.files.filesystems import FileSystems
+from handlers.files.paths import AllowedRoots, parse_location, to_target_subdir
 from handlers.replication.target.objects import (
     format_partition_name,
     is_insert_only,
@@ -28,21 +31,10 @@ from handlers.replication.target.objects import (
 )
 from handlers.replication.target.same_table import is_same_table
 from handlers.structs import tjson
-from handlers.structs.objects import Table
+from handlers.structs.objects import Partition, Table
 from state.errors import BadInput, NotFound, Refused, UnsafePath
-from state.transactions.open_candidates import Candidate
+from state.transactions.open_candidates import Candidate, CandidateWrite
 from state.transactions.own_directories import is_complete
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
-
-    from daemon.sources.log_connections import NotificationLog
-    from handlers.files.acid_writes import OwnFile
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots
-    from handlers.structs.objects import Partition
-    from state.transactions.open_candidates import CandidateWrite
 
 
 RENAMED: Final = "the table or partition was renamed or dropped before its files were listed"

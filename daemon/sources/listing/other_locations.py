@@ -10,22 +10,18 @@ table.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
+from daemon.sources.log_connections import NotificationLog
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import PartitionsAltered
 from handlers.replication.target.objects import format_partition_name, partition_key_names
+from handlers.structs.notifications import NotificationEvent
+from handlers.structs.objects import Table
 from state.errors import BadInput, LimitExceeded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from daemon.sources.log_connections import NotificationLog
-    from handlers.structs.notifications import NotificationEvent
-    from handlers.structs.objects import Table
 
 
 PARTITIONS_MAX: Final = 20_000

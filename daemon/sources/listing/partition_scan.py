@@ -10,22 +10,16 @@ out later, when the candidates are listed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.files.filesystems import is_hidden
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import FileSystem, FileSystems, is_hidden
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.replication.target.objects import partition_key_names
+from handlers.structs.objects import Table
 from state.errors import LimitExceeded, NotFound
 from state.transactions.open_candidates import Candidate
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.files.filesystems import FileSystem, FileSystems
-    from handlers.files.paths import AllowedRoots, Location
-    from handlers.structs.objects import Table
 
 
 SLACK_S: Final = 120

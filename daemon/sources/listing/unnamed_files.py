@@ -12,19 +12,14 @@ transaction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.files.acid_writes import OwnFile
 from handlers.files.copying.checksums import new_digest_like
-from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.filesystems import CHUNK_BYTES, FileSystems
 from handlers.files.paths import parse_location
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.files.acid_writes import OwnFile
-    from handlers.files.filesystems import FileSystems
 
 
 READ_BYTES_MAX: Final = 64 * 1024 * 1024

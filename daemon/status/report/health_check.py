@@ -6,18 +6,14 @@ agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from daemon.status.model import DaemonStatus, StatusSection
+from state.errors import TidelineError
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.status.model import DaemonStatus, StatusSection
-    from state.errors import TidelineError
 
 
 class Health(IntEnum):

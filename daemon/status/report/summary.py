@@ -9,17 +9,13 @@ bootstrap in the order of the queue. The JSON, and ``tideline status --all``, ha
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 from daemon.terminal.layout import number_text
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-
-    from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
 
 
 SHOWN_MAX: Final = 20

@@ -6,19 +6,15 @@ Only commands and addresses are not wrapped, because they are copied.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import fill, shorten
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daemon.process.docs_address import with_addresses
+from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, SourceStatus, StatusSection
 from daemon.status.report.summary import summarise
 from daemon.terminal.layout import duration_text, number_text, table_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, SourceStatus, StatusSection
 
 
 COLUMNS: Final = 80

@@ -11,13 +11,9 @@ import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.errors import FetchFailed, Missing
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def check_go(oldest: tuple[int, int], what: str) -> None:

@@ -9,23 +9,18 @@ All of them are Hive's own programs, in a realm of ``Kdc``. ::
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from dev.stack.cluster import HiveCluster, Stack
 from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.settings import ClusterSettings, write_conf
 from dev.stack.process.java_runtime import SASL_OPTIONS, extract_sasl_classes
-from dev.stack.servers.kerberos import REALM
+from dev.stack.servers.kerberos import REALM, Kdc
 from handlers.metastore.client import Metastore as Client
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from dev.stack.servers.kerberos import Kdc
 
 
 HOST: Final = "localhost"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol import TBinaryProtocol
@@ -25,10 +25,6 @@ from dev.stack.hive.settings import Database, Properties
 from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 HOST = "127.0.0.1"

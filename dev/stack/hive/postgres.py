@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.stack.hive.settings import Database
 from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

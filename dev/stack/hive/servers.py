@@ -12,7 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.downloads.jars import cache_dir, fetch, find_missing
 from dev.stack.downloads.maven_repository import find_repository
@@ -32,10 +32,6 @@ from dev.stack.hive.sql_session import Session
 from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 HOST = "127.0.0.1"

@@ -8,16 +8,12 @@ closes the database connections of the other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from dev.stack.hive.java_build import HIVE_3
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 Properties = dict[str, str]

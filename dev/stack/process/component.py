@@ -19,15 +19,12 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.stack.errors import ComponentFailed
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 POLL_S = 0.05
 LOG_TAIL_LINES = 30

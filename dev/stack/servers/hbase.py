@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
@@ -25,11 +26,6 @@ from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 HOST = "127.0.0.1"

@@ -13,7 +13,8 @@ import json
 import os
 import subprocess
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from dev.stack.downloads.jars import Jar, fetch, find_missing, locate_jars, read_lock
@@ -24,11 +25,6 @@ from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 HOST = "127.0.0.1"

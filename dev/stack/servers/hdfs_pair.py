@@ -12,17 +12,14 @@ needed. Which one is active is decided by ``activate``, as an administrator woul
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
 from dev.stack.servers.hdfs import HOST, DataNode, NameNode, build_properties, run_tool
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 SERVICE: Final = "pair"

@@ -7,18 +7,14 @@ import os
 import secrets
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.errors import ComponentFailed
 from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import find_java
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 HOST = "127.0.0.1"

@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
-from dev.stack.servers.hdfs import HOST, READY_TIMEOUT_S, HadoopProcess, render_site
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.servers.hdfs import Hdfs
+from dev.stack.servers.hdfs import HOST, READY_TIMEOUT_S, HadoopProcess, Hdfs, render_site
 
 
 MAIN: Final = "org.apache.hadoop.crypto.key.kms.server.KMSWebServer"

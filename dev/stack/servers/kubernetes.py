@@ -21,8 +21,9 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dev.stack.downloads.go_compiler import check_go, run_go
 from dev.stack.downloads.jars import LOCKS, cache_dir
@@ -31,10 +32,6 @@ from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 HOST: Final = "127.0.0.1"

@@ -11,7 +11,9 @@ import json
 import shutil
 import tarfile
 import zipfile
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
 from urllib.request import Request, urlopen
 
 from dev.stack.downloads.jars import cache_dir, fetch, find_missing, locate_jars, read_lock
@@ -19,11 +21,6 @@ from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import find_newer_java
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 HOST: Final = "127.0.0.1"

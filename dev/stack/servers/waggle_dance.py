@@ -6,17 +6,13 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import OPENS, find_java
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 SERVER = """\

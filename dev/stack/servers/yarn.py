@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
@@ -23,11 +25,6 @@ from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
 from dev.stack.servers.hdfs import LOG4J, render_site
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 HOST: Final = "127.0.0.1"

@@ -8,16 +8,13 @@ source, so calls are made one after another.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from handlers.metastore.client import Metastore
+from handlers.metastore.client import Metastore
 
 
 T = TypeVar("T")

@@ -17,10 +17,14 @@ other change of columns: Hive then also changes the parameters of partitions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.catalog.following.missed_events import MissedEvents, Reading
+from handlers.catalog.following.ports import SampledPartition
 from handlers.catalog.following.table_info import describe_table
+from handlers.catalog.following.table_states import TableStates
 from handlers.events import (
     PartitionsAdded,
     PartitionsAltered,
@@ -28,16 +32,8 @@ from handlers.events import (
     StatisticsUpdated,
     TableAltered,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from handlers.catalog.following.missed_events import MissedEvents, Reading
-    from handlers.catalog.following.ports import SampledPartition
-    from handlers.catalog.following.table_states import TableStates
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 
 
 COLUMNS: Final = "columns"

@@ -8,23 +8,28 @@ columns) never leads to a guess: the table is loaded again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from handlers.catalog.following.column_checks import COLUMNS, appends_columns
+from handlers.catalog.following.column_checks import COLUMNS, ColumnChecks, appends_columns
+from handlers.catalog.following.missed_events import MissedEvents
 from handlers.catalog.following.partition_events import read_partition_changes
+from handlers.catalog.following.ports import Follower, FollowerChange, Observer
 from handlers.catalog.following.table_info import (
     AlteredTable,
     CreatedTable,
     ForgottenTable,
     RenamedTable,
+    TableChange,
     TableInfo,
     describe_table,
     qualify,
 )
-from handlers.catalog.following.table_state import FROM_PARTITIONS, FollowedTable
+from handlers.catalog.following.table_state import FROM_PARTITIONS, FollowedTable, LoadProgress
+from handlers.catalog.following.table_states import TableStates
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CATALOGS,
@@ -40,19 +45,8 @@ from handlers.events import (
     Undecodable,
 )
 from state.errors import BadInput, GapDetected
+from state.store import Transaction
 from state.timelines.table_properties import APPLIED_EVENT, find_other_changes
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.catalog.following.column_checks import ColumnChecks
-    from handlers.catalog.following.missed_events import MissedEvents
-    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_info import TableChange
-    from handlers.catalog.following.table_state import LoadProgress
-    from handlers.catalog.following.table_states import TableStates
-    from state.store import Transaction
 
 
 log = structlog.get_logger(__name__)

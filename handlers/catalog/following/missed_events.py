@@ -10,15 +10,11 @@ They are in memory: a crash leaves nothing of an unfinished load, which starts a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.catalog.following.table_info import qualify
-from handlers.events import TableAltered, TableCreated, TableDropped
+from handlers.events import Event, TableAltered, TableCreated, TableDropped
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
 
 
 @dataclass(eq=False, slots=True)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from handlers.catalog.following.table_info import (
     ChangedStatistics,
     DroppedPartition,
+    PartitionChange,
+    PartitionInfo,
     PutPartition,
     describe_partition,
     outline_partition,
     parse_partition_name,
 )
-from handlers.events import PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.catalog.following.table_info import PartitionChange, PartitionInfo
-    from handlers.events import Embedded, Event
-    from handlers.structs.objects import Partition
+from handlers.events import (
+    Embedded,
+    Event,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsUpdated,
+)
+from handlers.structs.objects import Partition
 
 
 def read_partition_changes(

@@ -12,19 +12,15 @@ listing that the table was loaded from. Such a call changes nothing. Readers see
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from handlers.catalog.following.table_info import Listing, TableChange, TableInfo, TableLoad
-    from handlers.structs.objects import Partition
-    from state.errors import TidelineError
-    from state.store import Store, Transaction
+from handlers.catalog.following.table_info import Listing, TableChange, TableInfo, TableLoad
+from handlers.structs.objects import Partition
+from state.errors import TidelineError
+from state.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,15 @@ While the metastore does not answer, the survey waits with growing pauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from handlers.catalog.following.background import is_answered
+from handlers.catalog.following.background import BackgroundCalls, is_answered
 from handlers.catalog.following.loads.listings import FAILED
-from handlers.catalog.following.ports import open_changes
+from handlers.catalog.following.missed_events import MissedEvents
+from handlers.catalog.following.ports import Follower, FollowerChange, Observer, open_changes
 from handlers.catalog.following.table_info import (
     AlteredTable,
     ForgottenTable,
@@ -33,18 +34,10 @@ from handlers.catalog.following.table_info import (
     describe_table,
     qualify,
 )
+from handlers.catalog.following.table_states import TableStates
 from handlers.events import TableAltered
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.missed_events import MissedEvents
-    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_states import TableStates
-    from handlers.metastore.client import Metastore
-    from state.store import Store, Transaction
+from handlers.metastore.client import Metastore
+from state.store import Store, Transaction
 
 
 T = TypeVar("T")

@@ -9,22 +9,17 @@ as it was read from the metastore, and ``TableLoad`` a follower's load from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
+from handlers.catalog.following.table_state import LoadProgress
+from handlers.decoding.embedded_objects import PartitionOutline
+from handlers.structs.objects import Partition, Table
 from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.catalog.following.table_state import LoadProgress
-    from handlers.decoding.embedded_objects import PartitionOutline
-    from handlers.structs.objects import Partition, Table
-    from state.store import Pause, Store
+from state.store import Pause, Store
 
 
 PARSED_BETWEEN_PAUSES: Final = 200

@@ -7,9 +7,10 @@ forgotten in one place only.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 import structlog
@@ -26,14 +27,8 @@ from handlers.catalog.following.table_state import (
     parse_state,
 )
 from handlers.failures import TableFailure
-from state.errors import StateCorrupt
+from state.errors import StateCorrupt, TidelineError
 from state.store import Reader, Transaction, prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)

@@ -8,7 +8,7 @@ meanwhile, and a crash costs at most one piece.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from handlers.catalog.following.table_info import (
     AcceptedColumns,
@@ -17,8 +17,14 @@ from handlers.catalog.following.table_info import (
     CreatedTable,
     DroppedPartition,
     ForgottenTable,
+    PartitionChange,
+    PartitionInfo,
     PutPartition,
     RenamedTable,
+    Spec,
+    TableChange,
+    TableInfo,
+    TableLoad,
 )
 from handlers.catalog.index.payload_reader import PayloadReader
 from handlers.catalog.index.payloads import (
@@ -35,23 +41,10 @@ from handlers.catalog.index.table_records import (
     digest_columns,
     table_location,
 )
+from handlers.structs.objects import Partition
 from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from handlers.catalog.following.table_info import (
-        PartitionChange,
-        PartitionInfo,
-        Spec,
-        TableChange,
-        TableInfo,
-        TableLoad,
-    )
-    from handlers.structs.objects import Partition
-    from state.partitions.index.index_change import IndexChange
-    from state.store import Transaction
+from state.partitions.index.index_change import IndexChange
+from state.store import Transaction
 
 
 class PartitionFollowerChange:

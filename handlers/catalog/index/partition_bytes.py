@@ -9,20 +9,16 @@ attempt is made then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
 from handlers.structs.objects import StorageDescriptor
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from state.partitions.index.check_budget import AnswerBudget
+from state.partitions.index.check_budget import AnswerBudget
 
 
 _VALUES: Final = b"\x0f\x00\x01\x0b"

@@ -4,24 +4,19 @@ names, values and every field.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from handlers.catalog.following.background import await_in_steps
+from handlers.catalog.following.background import BackgroundCalls, await_in_steps
 from handlers.catalog.following.loads.steps import PIECE
 from handlers.catalog.following.table_info import parse_partition_name
+from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.index.payloads import normalize
+from handlers.structs.objects import Partition
 from handlers.structs.struct import Struct
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.structs.objects import Partition
-    from state.partitions.index.partition_index import IndexedPartition
+from state.partitions.index.partition_index import IndexedPartition
 
 
 SHOWN_MAX: Final = 100

@@ -9,30 +9,24 @@ the changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.catalog.following.ports import SampledPartition
-from handlers.catalog.following.table_info import TableLoad
+from handlers.catalog.following.table_info import Listing, TableInfo, TableLoad
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.partition_snapshot import PartitionSnapshot
 from handlers.catalog.index.payload_reader import PayloadReader
 from handlers.catalog.index.table_records import read_counts
 from handlers.catalog.turns import Turns
+from handlers.structs.objects import Partition
 from state.partitions.index.check_budget import AnswerBudget
-from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
+from state.partitions.index.partition_index import IndexedPartition, IndexSnapshot, PartitionIndex
 from state.partitions.index.records import sweep
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from handlers.catalog.following.table_info import Listing, TableInfo
-    from handlers.structs.objects import Partition
-    from state.partitions.index.partition_index import IndexedPartition
-    from state.store import Store, Transaction
+from state.store import Store, Transaction
 
 
 SAMPLED: Final = 8

@@ -7,29 +7,23 @@ process. ``IndexFile`` opens it in another process, which cannot read an index i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from os import PathLike
 
 from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.payload_reader import JoinedRows, PayloadReader
-from handlers.catalog.index.table_records import read_record
+from handlers.catalog.index.table_records import TableRecord, read_record
 from state.event_log.positions import POSITION_KEY, Position
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.lookups import TableLookups
 from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
+from state.store import Reader
 from state.store.memory import MemoryStore
 from state.store.sqlite_reader import SqliteReader
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from os import PathLike
-
-    from handlers.catalog.index.table_records import TableRecord
-    from state.store import Reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,21 +14,16 @@ from __future__ import annotations
 
 import threading
 import zlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from handlers.catalog.index.partition_bytes import DESCRIPTOR_AT, STOP, find_descriptor, text_field
-from handlers.catalog.index.payloads import ID_BYTES, RAW_DEFLATE, read_dictionary
+from handlers.catalog.index.payloads import ID_BYTES, RAW_DEFLATE, Dictionary, read_dictionary
 from handlers.structs import binary
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent, StateCorrupt
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from handlers.catalog.index.payloads import Dictionary
-    from state.partitions.index.check_budget import AnswerBudget
-    from state.store import Reader
+from state.partitions.index.check_budget import AnswerBudget
+from state.store import Reader
 
 
 BYTES_MAX: Final = 32 * 1024 * 1024

@@ -20,21 +20,16 @@ leaves out empty fields; a metastore of any version sends them from its database
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.structs import binary
-from handlers.structs.objects import Partition, SerDeInfo, SkewedInfo, StorageDescriptor
+from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, SkewedInfo, StorageDescriptor, Table
 from state.errors import StateCorrupt
 from state.partitions.index.records import DICTIONARIES
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from handlers.structs.objects import FieldSchema, Table
-    from state.store import Reader, Transaction
+from state.store import Reader, Transaction
 
 
 DICTIONARY_BYTES_MAX: Final = 32_000

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
+from handlers.catalog.following.table_info import TableInfo
 from handlers.catalog.index.payloads import digest_data_columns
 from state.errors import StateCorrupt
-from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from handlers.catalog.following.table_info import TableInfo
-    from state.store import Reader, Transaction
+from state.store import Reader, Transaction, prefix_end
 
 
 STAGED: Final = "\x00staged"

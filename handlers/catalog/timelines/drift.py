@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from handlers.catalog.following.background import await_in_steps
+from handlers.catalog.following.background import BackgroundCalls, await_in_steps
 from handlers.catalog.following.loads.listings import list_partitions
 from handlers.catalog.following.table_info import describe_table
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.catalog.timelines.timeline_load import parse_period
+from handlers.metastore.client import Metastore
+from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tables.listing import ListingLoad
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore.client import Metastore
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.tables.settings import TableSettings
-    from state.timelines.tables.table_timelines import TimelineKey
-    from state.timelines.timeline import Timeline
+from state.timelines.tables.settings import TableSettings
+from state.timelines.tables.table_timelines import TimelineKey
+from state.timelines.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

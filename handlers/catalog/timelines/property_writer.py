@@ -25,28 +25,22 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.catalog.following.background import await_in_steps
+from handlers.catalog.following.background import BackgroundCalls, await_in_steps
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.failpoints import failpoint
 from handlers.metastore.calls import V4_0
+from handlers.metastore.client import Metastore
 from handlers.structs.objects import Table
 from state.errors import Conflict, InvalidRequest, NotFound
+from state.store import Store
+from state.timelines.periods import UpdatePeriod
 from state.timelines.storage_forms import find_form
 from state.timelines.table_properties import APPLIED_EVENT, DDL_TIME
-from state.timelines.timeline import build_form_properties
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore.client import Metastore
-    from state.store import Store
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.timeline import Timeline
+from state.timelines.timeline import Timeline, build_form_properties
 
 
 ATTEMPTS: Final = 3

@@ -20,32 +20,27 @@ applied meanwhile.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from handlers.catalog.following.background import is_answered
+from handlers.catalog.following.background import BackgroundCalls, is_answered
+from handlers.catalog.following.ports import Observer
 from handlers.catalog.following.table_info import qualify
+from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.timelines.property_writer import write_properties
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.failpoints import failpoint
+from handlers.metastore.client import Metastore
 from state.errors import Conflict, LimitExceeded, MetastoreUnavailable, NotFound, Refused
+from state.store import Store
+from state.timelines.tables.projection import Timelines
 from state.timelines.timeline import build_table_properties
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from collections.abc import Set as AbstractSet
-    from concurrent.futures import Future
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.ports import Observer
-    from handlers.catalog.following.table_states import TableStates
-    from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore.client import Metastore
-    from state.store import Store
-    from state.timelines.tables.projection import Timelines
 
 
 log = structlog.get_logger(__name__)

@@ -9,40 +9,37 @@ requests a rebuild.
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
-from handlers.catalog.following.ports import NullObserver
+from handlers.catalog.following.ports import NullObserver, Observer, SampledPartition
 from handlers.catalog.following.table_info import (
     AlteredTable,
     CreatedTable,
     DroppedPartition,
     ForgottenTable,
+    Listing,
+    PartitionInfo,
     PutPartition,
     RenamedTable,
+    Spec,
+    TableChange,
     TableInfo,
+    TableLoad,
 )
 from handlers.catalog.following.table_state import parse_state
 from handlers.catalog.following.table_states import STATES
+from handlers.catalog.timelines.rules import Rules
 from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
 from state.errors import BadInput, ConfigError, TimelineInconsistent
-from state.store import prefix_end
+from state.store import Store, Transaction, prefix_end
+from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
 from state.timelines.tables import records
 from state.timelines.tables.projection import Timelines
+from state.timelines.tables.settings import TableSettings
 from state.timelines.tables.table_timelines import read_timelines
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from handlers.catalog.following.ports import Observer, SampledPartition
-    from handlers.catalog.following.table_info import Listing, PartitionInfo, Spec, TableChange, TableLoad
-    from handlers.catalog.timelines.rules import Rules
-    from state.store import Store, Transaction
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.tables.settings import TableSettings
 
 
 SWEPT: Final = 2_500

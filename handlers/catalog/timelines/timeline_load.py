@@ -8,25 +8,20 @@ any more are removed (``tidy``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.catalog.following.table_info import TableLoad
+from handlers.catalog.following.table_info import Listing, PartitionInfo, TableLoad
+from handlers.catalog.timelines.rules import Rules
 from handlers.failpoints import failpoint
 from state.errors import BadInput
+from state.store import Store, Transaction
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PARTITION_PERIOD
 from state.timelines.tables import records
 from state.timelines.tables.listing import ListingLoad, ListingWriter
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.catalog.following.table_info import Listing, PartitionInfo
-    from handlers.catalog.timelines.rules import Rules
-    from state.store import Store, Transaction
-    from state.timelines.tables.settings import TableSettings
+from state.timelines.tables.settings import TableSettings
 
 
 WRITTEN: Final = 500

@@ -32,20 +32,14 @@ part replaces; the others add.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from handlers.decoding.header import LOST_KIND, UNREADABLE_KIND
 from handlers.decoding.messages import DEFAULT_LIMITS, JsonObject, Limits, unpack
 from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.record_writer import Record, RecordWriter, describe
-from handlers.structs.notifications import NotificationEvent
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.structs.notifications import WriteEventInfo
 
 
 def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults

@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import count
-from typing import TYPE_CHECKING
 
 from handlers.files.copying.transfer import STEP_BYTES_MAX
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class Urgency(IntEnum):

@@ -32,11 +32,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-
-if TYPE_CHECKING:
-    from handlers.files.paths import Location
+from handlers.files.paths import Location
 
 
 _MD5_HEX: Final = re.compile(r"[0-9a-fA-F]{32}")

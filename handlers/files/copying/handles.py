@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
+from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.paths import parse_location
 from state.errors import FilesUnavailable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.files.copying.copies import Copied, Copier, CopyTask
 
 
 UNSETTLED_MAX: Final = 64

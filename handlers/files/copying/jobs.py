@@ -10,24 +10,17 @@ leftover.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from handlers.files.copying.copies import Copied
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.pool import CopyCounters
 from handlers.files.directories import require_directory
-from handlers.files.filesystems import make_temporary_name
-from handlers.files.paths import parse_location, printable
+from handlers.files.filesystems import FileSystems, make_temporary_name
+from handlers.files.paths import Location, parse_location, printable
 from state.errors import FilesUnavailable, NotFound, TidelineError
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Sequence
-
-    from handlers.files.copying.copies import CopyTask
-    from handlers.files.copying.pool import CopyCounters
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import Location
 
 
 Outcome = Copied | TidelineError

@@ -21,23 +21,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.files.copying.byte_limits import ByteBudget
 from handlers.files.copying.byte_rates import Throttle, Urgency
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
+from handlers.files.paths import AllowedRoots
 from handlers.shared_threads import SharedThreads
 from state.errors import FilesUnavailable, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
-
-    from handlers.files.paths import AllowedRoots
 
 
 WORKERS_DEFAULT: Final = 8

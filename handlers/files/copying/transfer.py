@@ -17,17 +17,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol
 
-from handlers.files.copying.checksums import Md5
+from handlers.files.copying.checksums import Checksum, Md5
 from handlers.files.filesystems import CHUNK_BYTES, Chunk, FileSystem, ReadStream, WriteStream
 from state.errors import FilesUnavailable, NotFound, TidelineError
-
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from handlers.files.copying.checksums import Checksum
 
 
 Guard = Callable[[], AbstractContextManager[None]]

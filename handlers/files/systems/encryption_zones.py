@@ -10,18 +10,13 @@ the file: that costs one call to the NameNode.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from handlers.files.paths import printable
+from handlers.files.paths import Location, printable
 from handlers.files.systems.hadoop_settings import find_configuration, read_hadoop_settings
 from state.errors import FilesUnavailable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from handlers.files.paths import Location
 
 
 PROVIDER: Final = "hadoop.security.key.provider.path"

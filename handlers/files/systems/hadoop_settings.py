@@ -5,15 +5,12 @@ read from a configuration directory for processes on machines that lack its file
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 FILES: Final = ("core-site.xml", "hdfs-site.xml")

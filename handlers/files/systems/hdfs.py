@@ -20,20 +20,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
-from handlers.files.paths import printable
+from handlers.files.paths import Location, printable
 from handlers.files.systems.encryption_zones import PROVIDER, find_provider, find_zone_error, is_encrypted
-from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from handlers.files.paths import Location
-    from state.errors import TidelineError
+from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, UnsafePath
 
 
 OWN_OPTIONS: Final = ("config_dir", "kerberos_principal", "kerberos_keytab", "kerberos_cache")

@@ -17,8 +17,10 @@ import errno
 import os
 import shutil
 import stat as modes
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 from handlers.files.filesystems import (
     Chunk,
@@ -32,11 +34,6 @@ from handlers.files.filesystems import (
 from handlers.files.paths import Location, parse_location, printable
 from handlers.files.systems.unlinked_paths import DIRECTORY, TrustedRoots
 from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
 
 
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from handlers.files.filesystems import Factory, FileSystems
+from handlers.files.paths import Location
 from handlers.files.systems.arrow import ArrowFiles, PathOf
 from handlers.files.systems.hdfs import open_hdfs, open_viewfs
 from handlers.files.systems.local import open_local
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from handlers.files.paths import Location
 
 
 def to_bucket_path(location: Location) -> str:

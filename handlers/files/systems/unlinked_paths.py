@@ -15,12 +15,9 @@ import ctypes
 import errno
 import os
 import stat as modes
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 
 DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC

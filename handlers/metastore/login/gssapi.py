@@ -9,16 +9,13 @@ the KDC; they do not hold the interpreter's lock.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from state.errors import LoginFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 LIBRARY: Final = "libgssapi_krb5.so.2"

@@ -11,17 +11,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.metastore.addresses import PROTECTIONS, PasswordLogin
+from handlers.metastore.addresses import PROTECTIONS, KerberosLogin, Login, PasswordLogin, Protection
 from handlers.metastore.login.gssapi import Context, GssapiError, destroy_ticket_cache
-from handlers.metastore.login.sasl import Frames, negotiate
+from handlers.metastore.login.sasl import Frames, LimitedChannel, Mechanism, negotiate
 from state.errors import LoginFailed
-
-
-if TYPE_CHECKING:
-    from handlers.metastore.addresses import KerberosLogin, Login, Protection
-    from handlers.metastore.login.sasl import LimitedChannel, Mechanism
 
 
 _LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 4}

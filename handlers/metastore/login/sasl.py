@@ -8,18 +8,14 @@ then on, each message follows its length (``Frames``), signed or encrypted if th
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from thrift.transport.TTransport import TTransportBase, TTransportException
 
+from handlers.metastore.addresses import Protection
 from state.errors import LoginFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.addresses import Protection
 
 
 MESSAGE_BYTES_MAX: Final = 1 << 20

@@ -8,8 +8,9 @@ takes one call for each kind, because the call for all kinds exists in Hive 4 on
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from handlers.metastore.calls import V2_3, V3_1, Call
 from handlers.metastore.session import CATALOG, Session
@@ -24,10 +25,6 @@ from handlers.structs.constraints import (
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
 from handlers.structs.struct import Struct
 from state.errors import NotFound, ServerFault
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 C = TypeVar("C", bound=Struct)

@@ -6,8 +6,9 @@ time and memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.metastore.calls import V4_0, Call, PlainCall
 from handlers.metastore.objects.tables import to_environment
@@ -34,10 +35,6 @@ from handlers.structs.table_requests import (
     RequestPartsSpec,
 )
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 
 BATCH: Final = 500

@@ -7,7 +7,8 @@ hive-replication.md §0c.6).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from handlers.metastore.calls import V4_0, Call
 from handlers.metastore.session import Session
@@ -27,10 +28,6 @@ from handlers.structs.statistics import (
     TableStatsRequest,
     TableStatsResult,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 _REFUSALS: Final = (NoSuchObjectException, InvalidObjectException, MetaException, InvalidInputException)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.metastore.calls import V3_1, V4_0, Call, PlainCall
 from handlers.metastore.session import Session
@@ -29,10 +30,6 @@ from handlers.structs.table_requests import (
     TruncateTableRequest,
     TruncateTableResponse,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 _NAMES: Final = PlainCall("get_all_tables", list[str], changes=False)

@@ -8,34 +8,27 @@ the position passes the event (``position.progress``).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.events import DatabaseDropped, WriteIdsAllocated
+from handlers.events import DatabaseDropped, Event, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch.lanes import Lanes
-from handlers.replication.batch.merged_events import EventJoiner, find_superseded_alters, join
+from handlers.replication.batch.merged_events import EventJoiner, Joinable, find_superseded_alters, join
 from handlers.replication.batch.record_points import RecordPoints
 from handlers.replication.batch.work_ahead import AppliedAhead, WorkAhead
-from handlers.replication.dispatch import OUT_OF_SCOPE
+from handlers.replication.context import Context
+from handlers.replication.dispatch import OUT_OF_SCOPE, Dispatcher
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
 from handlers.replication.effects.remembered_events import remember
+from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
+from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.transactions.coming_events import select_lookahead_events
 from state.errors import ServerFault
 from state.event_log.positions import Step
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
-
-    from handlers.events import Event
-    from handlers.replication.batch.merged_events import Joinable
-    from handlers.replication.context import Context
-    from handlers.replication.dispatch import Dispatcher
-    from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.position.progress import RecordedPosition, TargetProgress
 
 
 FAULTS_MIN: Final = 5

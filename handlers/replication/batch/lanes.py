@@ -12,25 +12,19 @@ Every change checks the claim of the target database, as those of replay's own c
 from __future__ import annotations
 
 import time
-from concurrent.futures import wait
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from handlers.events import Event
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from handlers.replication.effects.effect_table import apply_effect
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.table_cache import TableCache
+from handlers.structs.objects import Table
 from state.transactions.write_id_mapping import WriteIdMapping
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Future
-
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
 
 
 @dataclass(frozen=True, slots=True)

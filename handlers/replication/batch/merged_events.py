@@ -24,8 +24,9 @@ decides by the last one whether statistics are accurate.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
     Event,
@@ -46,15 +47,10 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.policy.renames import find_names, needs_checkpoint
 from handlers.replication.target.objects import changes_columns, is_transactional
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
-    from handlers.replication.context import Context
 
 
 DROPS_MIN: Final = 4

@@ -19,19 +19,13 @@ It is also recorded as soon as a table is quarantined or released, and after so 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Set as AbstractSet
+from typing import Final
 
-from handlers.events import ConstraintDropped, ConstraintsAdded, TxnAborted, TxnCommitted
-from handlers.replication.policy.renames import are_undone, find_names, needs_checkpoint
-
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.policy.renames import Alteration
-    from handlers.replication.position.progress import RecordedPosition, TargetProgress
+from handlers.events import ConstraintDropped, ConstraintsAdded, Event, TxnAborted, TxnCommitted
+from handlers.replication.context import Context
+from handlers.replication.policy.renames import Alteration, are_undone, find_names, needs_checkpoint
+from handlers.replication.position.progress import RecordedPosition, TargetProgress
 
 
 _CONSTRAINTS: Final = (ConstraintsAdded, ConstraintDropped)

@@ -26,11 +26,14 @@ into.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
+    Embedded,
+    Event,
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
@@ -44,23 +47,23 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
-from handlers.replication.batch.merged_events import OF_TABLES, Joinable, changes_only_objects, is_plain, join
+from handlers.replication.batch.lanes import Done, Job, Lanes
+from handlers.replication.batch.merged_events import (
+    OF_TABLES,
+    EventJoiner,
+    Joinable,
+    changes_only_objects,
+    is_plain,
+    join,
+)
+from handlers.replication.context import Context
 from handlers.replication.effects.unreplicated import has_obstacle
 from handlers.replication.observer import LaneCounts
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.renames import find_rename, needs_checkpoint
 from handlers.replication.target.objects import is_transactional
+from handlers.structs.objects import Table
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
-
-    from handlers.events import Embedded, Event
-    from handlers.replication.batch.lanes import Done, Job, Lanes
-    from handlers.replication.batch.merged_events import EventJoiner
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
 
 
 CANDIDATES: Final = (

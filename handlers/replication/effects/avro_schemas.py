@@ -15,23 +15,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import Final, Protocol, TypeVar
 
+from handlers.files.copying.pool import CopyPool
 from handlers.files.directories import require_directory, require_reachable
-from handlers.files.filesystems import CHUNK_BYTES
-from handlers.files.paths import Location, parse_location, printable
+from handlers.files.filesystems import CHUNK_BYTES, FileSystems
+from handlers.files.paths import AllowedRoots, Location, parse_location, printable
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.errors import FileLost, LimitExceeded, NotFound, TargetDiverged, Unsupported
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.files.copying.pool import CopyPool
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
 
 SCHEMA_URLS: Final = frozenset({"avro.schema.url", "avroschemaurl"})
 """Properties with the URL of a schema, in lower case: Hive's, and the option ``avroSchemaUrl`` of Spark's

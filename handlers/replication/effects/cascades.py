@@ -15,21 +15,17 @@ renames, the last one decides.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.events import TableAltered
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.target.objects import KEEP_STATISTICS, changes_columns
 from handlers.replication.target.same_table import is_same_table
+from handlers.structs.objects import Partition
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.events import TableAltered
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Partition
 
 
 CASCADE: Final = {"CASCADE": "true"}

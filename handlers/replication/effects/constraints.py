@@ -7,20 +7,15 @@ has its replica without it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from handlers.events import ConstraintDropped, ConstraintsAdded
+from handlers.replication.context import Context
 from handlers.structs import tjson
-from handlers.structs.constraints import CONSTRAINT_KINDS
+from handlers.structs.constraints import CONSTRAINT_KINDS, ConstraintKind
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from handlers.events import ConstraintDropped, ConstraintsAdded
-    from handlers.replication.context import Context
-    from handlers.structs.constraints import ConstraintKind
 
 
 _KINDS: Final = {kind.event_type: kind for kind in CONSTRAINT_KINDS}

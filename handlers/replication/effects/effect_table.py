@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.events import (
     ConstraintDropped,
@@ -25,12 +25,9 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.effects import constraints, databases, functions, partitions, statistics, tables
 from handlers.replication.effects.files import plain_files
-
-
-if TYPE_CHECKING:
-    from handlers.replication.context import Context
 
 
 Effect = Callable[[Any, "Context"], None]

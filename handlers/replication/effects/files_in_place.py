@@ -32,22 +32,17 @@ source's directory is gone, only ``numFiles`` decides.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from handlers.events import PartitionsAdded, PartitionsAltered, TableAltered, TableCreated
+from handlers.events import Event, PartitionsAdded, PartitionsAltered, TableAltered, TableCreated
 from handlers.files.listing import has_files_of_ended_writes
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.effects.files.truncation import find_bare_write_id
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
+from handlers.structs.objects import Partition, Table
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Partition, Table
 
 
 def needs_load(event: Event, context: Context) -> bool:

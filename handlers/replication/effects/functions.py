@@ -14,23 +14,17 @@ definition; Tideline rewrites them like a view's.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.events import SourceFile
+from handlers.events import FunctionCreated, FunctionDropped, SourceFile
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.paths import parse_location
+from handlers.replication.context import Context
 from handlers.replication.tables.table_entries import UnreplicatedTable
 from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.replication.views.obstacles import find_function_obstacle, needs_copy
-from handlers.structs.objects import ResourceUri
-from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
-
-
-if TYPE_CHECKING:
-    from handlers.events import FunctionCreated, FunctionDropped
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Function
-    from state.errors import TidelineError
+from handlers.structs.objects import Function, ResourceUri
+from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, TidelineError, Unsupported
 
 
 CODE: Final = "function"

@@ -18,27 +18,28 @@ renames an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
-from handlers.replication.context import QUARANTINED
+from handlers.events import (
+    CompactionCommitted,
+    Event,
+    FilesWritten,
+    TableDropped,
+    Undecodable,
+    WriteIdsAllocated,
+)
+from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import tables
 from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from handlers.replication.policy.metadata_only import starts_or_stops
+from handlers.replication.policy.renames import Rename
 from handlers.replication.tables.table_loads import LOADED, LOADING
 from handlers.structs.transactions import TxnState
 from state.errors import LimitExceeded, Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.events import CompactionCommitted, Event, Undecodable
-    from handlers.replication.context import Context
-    from handlers.replication.policy.renames import Rename
 
 
 log = structlog.get_logger(__name__)

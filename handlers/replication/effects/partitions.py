@@ -7,13 +7,14 @@ their files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.files import leftovers, moves, truncation
@@ -29,14 +30,8 @@ from handlers.replication.target.objects import (
     replayed_write_id,
     to_target_partition,
 )
+from handlers.structs.objects import Partition, Table
 from state.errors import InvalidRequest, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Partition, Table
 
 
 def add(event: PartitionsAdded, context: Context) -> None:

@@ -6,10 +6,9 @@ write-id mapping and the loads are as after applying the event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handlers.events import (
     DatabaseDropped,
+    Event,
     PartitionsAdded,
     PartitionsAltered,
     TableAltered,
@@ -18,15 +17,11 @@ from handlers.events import (
     TxnCommitted,
     WriteIdsAllocated,
 )
+from handlers.replication.context import Context
 from handlers.replication.effects import loaded_tables, partitions
 from handlers.replication.effects.unreplicated import record_kind
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.renames import find_rename, is_foreign, may_concern
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from handlers.replication.context import Context
 
 
 def remember(event: Event, context: Context) -> None:

@@ -9,8 +9,10 @@ it, and replay keeps the order: the ALTER_TABLE that raises BASIC_STATS comes be
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from handlers.events import StatisticsDeleted, StatisticsUpdated, TableAltered
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from handlers.replication.target.objects import (
     BASIC,
     build_statistics,
@@ -18,15 +20,9 @@ from handlers.replication.target.objects import (
     list_accurate,
     replayed_write_id,
 )
+from handlers.structs.objects import Table
+from handlers.structs.statistics import ColumnStatistics
 from state.errors import InvalidRequest, MalformedEvent, NotFound
-
-
-if TYPE_CHECKING:
-    from handlers.events import StatisticsDeleted, StatisticsUpdated, TableAltered
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
-    from handlers.structs.statistics import ColumnStatistics
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:

@@ -7,8 +7,9 @@ existing objects stay unchanged.
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
 
+from handlers.events import TableAltered, TableCreated, TableDropped
+from handlers.replication.context import Context
 from handlers.replication.effects import accuracy_marks, cascades, statistics
 from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.constraints import keep_constraints
@@ -20,6 +21,7 @@ from handlers.replication.effects.files.plain_files import (
     record_copy,
 )
 from handlers.replication.policy.locations import list_row_directories, names_locations
+from handlers.replication.policy.renames import Rename
 from handlers.replication.policy.replicability import is_view, require_write_ids
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
@@ -33,14 +35,8 @@ from handlers.replication.target.objects import (
     to_target_table,
     translate_plain_table,
 )
+from handlers.structs.objects import Table
 from state.errors import AlreadyExists, InvalidRequest, NotFound, TargetDiverged
-
-
-if TYPE_CHECKING:
-    from handlers.events import TableAltered, TableCreated, TableDropped
-    from handlers.replication.context import Context
-    from handlers.replication.policy.renames import Rename
-    from handlers.structs.objects import Table
 
 
 def create(event: TableCreated, context: Context) -> None:

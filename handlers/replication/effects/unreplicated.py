@@ -29,14 +29,16 @@ the table gets a load.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
     Embedded,
+    Event,
     FilesWritten,
     Inserted,
     PartitionsAdded,
@@ -47,6 +49,8 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from handlers.replication.effects.tables import rename_kept
 from handlers.replication.policy.renames import find_rename
 from handlers.replication.policy.replicability import (
@@ -56,19 +60,11 @@ from handlers.replication.policy.replicability import (
     may_have_obstacle,
 )
 from handlers.replication.tables.table_entries import UnreplicatedTable
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.replication.views.obstacles import VIEW_CODE, find_source_obstacle
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.replication.tables.table_loads import LoadedTable
 
 
 _PAGE: Final = 200

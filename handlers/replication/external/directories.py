@@ -8,28 +8,21 @@ continues with its batch.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import SourceFile
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import Copied, CopyTask
-from handlers.files.copying.jobs import SizedTask
+from handlers.files.copying.jobs import Outcome, SizedTask
+from handlers.files.copying.pool import CopyPool
 from handlers.files.directories import require_reachable
-from handlers.files.filesystems import is_hidden, is_unfinished
+from handlers.files.filesystems import Entry, FileSystems, is_hidden, is_unfinished
+from handlers.files.paths import Location
+from handlers.replication.external.records import CopyRecords
 from state.errors import FileLost, LimitExceeded, NotFound, TidelineError, UnsafePath
-from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from handlers.files.copying.jobs import Outcome
-    from handlers.files.copying.pool import CopyPool
-    from handlers.files.filesystems import Entry, FileSystems
-    from handlers.files.paths import Location
-    from handlers.replication.external.records import CopyRecords
-    from state.external.differences import DirectoryPlan
+from state.external.differences import DirectoryPlan, FileVersion, cut_batches, plan_directory, settle_copies
 
 
 _DEPTH_MAX: Final = 32

@@ -6,17 +6,12 @@ comparison of all bytes, and no file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from state.errors import StateCorrupt
 from state.external.differences import CopiedFile
-from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.store import Store
+from state.store import Store, prefix_end
 
 
 _FILES: Final = b"file/"

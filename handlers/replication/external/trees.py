@@ -7,19 +7,14 @@ all ends, or their files are many enough for one job. If they are too few for a 
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Final
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Final
 
+from handlers.files.copying.jobs import CopyJobs, Outcome
+from handlers.replication.external.directories import ComparedDirectory, DirectoryCopier, Tree, TreeCounts
 from state.errors import Fenced, Interrupted, TidelineError
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterable, Sequence
-    from concurrent.futures import Future
-
-    from handlers.files.copying.jobs import CopyJobs, Outcome
-    from handlers.replication.external.directories import ComparedDirectory, DirectoryCopier, Tree, TreeCounts
 
 
 BATCH_FILES_MAX: Final = 100_000

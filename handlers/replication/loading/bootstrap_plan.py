@@ -6,26 +6,21 @@ find others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from handlers.replication.effects.databases import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
+from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
 from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.policy.replicability import MATERIALIZED_VIEW, is_view
 from handlers.replication.target.objects import is_transactional
 from handlers.replication.views.obstacles import find_source_obstacle
+from handlers.structs.objects import Table
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.replication.loading.table.tools import LoadTools
-    from handlers.structs.objects import Table
 
 
 @dataclass(frozen=True, slots=True)

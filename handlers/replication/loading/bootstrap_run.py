@@ -12,27 +12,23 @@ import heapq
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from handlers.failpoints import failpoint
 from handlers.failures import Backoff
+from handlers.replication.context import Context
 from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from handlers.replication.policy.replicability import is_view
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from handlers.replication.context import Context
-    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
-    from state.store import Store
+from state.store import Store
 
 
 TRIES_MAX: Final = 5

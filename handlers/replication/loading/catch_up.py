@@ -25,37 +25,31 @@ write ids of this table.
 from __future__ import annotations
 
 import glob
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
     DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
+    Event,
     FilesWritten,
     TableAltered,
     TxnAborted,
     TxnCommitted,
 )
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects.remembered_events import remember
 from handlers.replication.policy.renames import find_rename, may_concern
-from handlers.replication.tables.quarantine import Quarantine
-from handlers.replication.tables.table_loads import TableLoads
+from handlers.replication.tables.quarantine import Quarantine, QuarantinedTable
+from handlers.replication.tables.table_loads import TableLoad, TableLoads
 from handlers.replication.transactions.target_write_ids import CommitProofs
+from state.errors import TidelineError
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.tables.quarantine import QuarantinedTable
-    from handlers.replication.tables.table_loads import TableLoad
-    from state.errors import TidelineError
 
 
 _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)

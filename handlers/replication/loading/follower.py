@@ -7,28 +7,22 @@ share one store transaction: after a crash a table is either followed, quarantin
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from handlers.events import Event
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.catch_up import CatchUp, ResumeFailed
-from handlers.replication.loading.resume import Release, find_release_obstacle
-from state.errors import GapDetected, NotFound, ServerFault, UnloggedFilesGone
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.loading.resume import ReadEvents
-    from handlers.replication.tables.quarantine import QuarantinedTable
-    from handlers.replication.tables.table_loads import LoadedTable, Reason, TableLoad
-    from handlers.replication.transactions.copies.transaction_files import TransactionFiles
-    from state.errors import TidelineError
+from handlers.replication.loading.resume import ReadEvents, Release, find_release_obstacle
+from handlers.replication.tables.quarantine import QuarantinedTable
+from handlers.replication.tables.table_loads import LoadedTable, Reason, TableLoad
+from handlers.replication.transactions.copies.transaction_files import TransactionFiles
+from state.errors import GapDetected, NotFound, ServerFault, TidelineError, UnloggedFilesGone
 
 
 TURN_S: Final = 2.0

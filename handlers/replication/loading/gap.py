@@ -16,18 +16,14 @@ has them open. Those that still run end by their own events.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from handlers.replication.context import Context
 from handlers.replication.effects import functions
 from handlers.replication.effects.databases import list_tables_to_load, renew_database
+from handlers.replication.loading.follower import LoadFollower
+from handlers.replication.position.progress import RecordedPosition
 from state.errors import InvalidRequest
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from handlers.replication.context import Context
-    from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.position.progress import RecordedPosition
 
 
 @dataclass(frozen=True, slots=True)

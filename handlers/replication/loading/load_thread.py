@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from handlers.failures import Backoff
+from handlers.files.copying.pool import CopyPool
+from handlers.replication.context import Context
+from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from state.errors import Inconsistent, TidelineError, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.files.copying.pool import CopyPool
-    from handlers.replication.context import Context
-    from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 
 
 log = structlog.get_logger(__name__)

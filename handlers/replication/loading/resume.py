@@ -11,26 +11,21 @@ table fails again while it resumes, it gets a load: every release ends with a fo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from handlers.events import Event
+from handlers.replication.context import Context
 from handlers.replication.loading.table.target_table import LOAD
+from handlers.replication.tables.quarantine import QuarantinedTable
 from handlers.replication.target.objects import is_transactional
 from handlers.replication.transactions.target_write_ids import find_state
 from state.errors import GapDetected, NotFound
-from state.transactions.resumption import TargetWriteIds, find_obstacle
+from state.transactions.resumption import Held, TargetWriteIds, find_obstacle
 from state.transactions.valid_write_ids import WriteIdState
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.tables.quarantine import QuarantinedTable
-    from state.transactions.resumption import Held
-
-    ReadEvents = Callable[[int, int], Iterable[Event]]
+ReadEvents = Callable[[int, int], Iterable[Event]]
 
 
 @dataclass(frozen=True, slots=True)

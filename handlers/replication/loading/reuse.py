@@ -15,12 +15,17 @@ source does not have. The load removes a partition that the source drops between
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.files.filesystems import FileSystems
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
+from handlers.metastore.client import Metastore
 from handlers.replication.effects.databases import SOURCE_FOR
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.fencing import EPOCH
 from handlers.replication.target.objects import (
@@ -31,18 +36,8 @@ from handlers.replication.target.objects import (
     translate_plain_table,
 )
 from handlers.replication.target.target_position import LAST_ID
-from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from handlers.structs.objects import Database, FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.errors import NotFound, TargetDiverged
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from collections.abc import Set as AbstractSet
-
-    from handlers.files.filesystems import FileSystems
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import Database
 
 
 _AT_ONCE: Final = 100

@@ -8,24 +8,20 @@ of them replicates their rows (``metadata_only``).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 import structlog
 
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
+from handlers.replication.loading.follower import LoadFollower
+from handlers.replication.policy.policy import Policy
 from state.errors import NotFound, StateCorrupt
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.policy.policy import Policy
-    from state.store import Reader, Store
+from state.store import Reader, Store
 
 
 log = structlog.get_logger(__name__)

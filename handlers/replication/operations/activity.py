@@ -11,20 +11,16 @@ repeatable.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.metastore.client import Metastore
 from handlers.replication.effects.databases import unmark_source
+from handlers.replication.policy.policy import Policy
 from state.errors import ConfigError, NotFound
+from state.store import Reader, Store
 from state.transactions.write_id_mapping import WriteIdMapping
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from state.store import Reader, Store
 
 
 PAUSED_KEY: Final = b"paused-since"

@@ -14,7 +14,7 @@ The steps, each repeatable after a crash. Only the last one needs the source:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence  # noqa: TC003 - the API reads the annotations
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 

@@ -30,16 +30,13 @@ rule. They differ
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from handlers.files.paths import Location, parse_location
 from handlers.structs.objects import Partition, Table
 from state.errors import UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 PROVIDER: Final = "spark.sql.sources.provider"

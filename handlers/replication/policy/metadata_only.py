@@ -9,10 +9,10 @@ describe rows that are not there: Hive answers ``count(*)`` from them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from handlers.events import (
     CompactionCommitted,
+    Event,
     FilesWritten,
     Inserted,
     PartitionsAltered,
@@ -21,13 +21,8 @@ from handlers.events import (
     TableAltered,
     WriteIdsAllocated,
 )
-from handlers.replication.policy.renames import name_on_target
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from handlers.replication.policy.policy import Policy
-    from handlers.replication.policy.renames import Rename
+from handlers.replication.policy.policy import Policy
+from handlers.replication.policy.renames import Rename, name_on_target
 
 
 def select_metadata(event: Event, policy: Policy) -> Event | None:

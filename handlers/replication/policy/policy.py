@@ -7,13 +7,10 @@ wrong text succeeds silently (reference: hive-replication.md §0b.7), so it is d
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, Literal
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final, Literal
 
 
 ALL_TABLES: Final = ("*",)

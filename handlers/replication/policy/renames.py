@@ -9,15 +9,17 @@ restart repeats at most one of them. Between two other alterations of the same o
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from handlers.events import (
     CATALOGS,
     DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
+    Event,
+    FilesWritten,
     FunctionCreated,
     Inserted,
     PartitionsAdded,
@@ -29,15 +31,9 @@ from handlers.events import (
     TxnAborted,
     TxnCommitted,
 )
+from handlers.replication.policy.policy import Policy
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
-    from handlers.events import Event, FilesWritten
-    from handlers.replication.policy.policy import Policy
-    from state.transactions.write_id_mapping import WriteIdMapping
+from state.transactions.write_id_mapping import WriteIdMapping
 
 
 Alteration = tuple[str | None, str]

@@ -33,20 +33,16 @@ Work that a run without its state repeats has therefore either been proven, or i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
+from handlers.events import Event
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.policy.renames import depends_on, find_names
+from handlers.replication.position.target_claim import TargetClaim
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.position.target_claim import TargetClaim
-    from state.store import Store
+from state.store import Store
 
 
 RECORD_EVENTS: Final = 100

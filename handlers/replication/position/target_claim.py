@@ -15,25 +15,21 @@ the target from each other again and again. Only an operator's request lets it c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.files.paths import parse_location
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
+from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.kept_entries import parse_entries
 from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.target import fencing
 from handlers.replication.target.fencing import Claim
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import ConfigError, Fenced, StateCorrupt, Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.replication.policy.policy import Policy
-    from state.store import Store, Transaction
+from state.store import Store, Transaction
 
 
 CLAIM_KEY: Final = b"target/claim"

@@ -16,20 +16,15 @@ a mark is written: then all tables count as incomplete.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 from urllib.parse import quote, unquote
 
 from handlers.replication.tables.quarantine import QuarantinedTable
-from handlers.replication.tables.table_loads import Reason
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from handlers.replication.tables.table_entries import LeftTable
-    from handlers.replication.tables.table_loads import TableLoad
+from handlers.replication.tables.table_entries import LeftTable
+from handlers.replication.tables.table_loads import Reason, TableLoad
 
 
 KEPT: Final = "tideline.quarantine"

@@ -7,27 +7,23 @@ or ``_stored``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from handlers.replication.tables.kept_entries import format_entries
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import (
     CopiedAheadTables,
     LeftTables,
+    TableEntries,
     UncheckedTables,
     UnreplicatedTables,
 )
 from handlers.replication.tables.table_loads import TableLoads
+from state.store import Reader, Transaction
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.replication.tables.table_entries import TableEntries
-    from state.store import Reader, Transaction
 
 
 class TableObjects(Protocol):

@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.replication.tables.table_entries import TableEntries
 from state.errors import BadInput, TidelineError, TooManyFailures, UnloggedFilesGone, UnsafePath
 from state.transactions.resumption import StoppedTable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 BREAKER_TABLES: Final = 5

@@ -9,20 +9,15 @@ belong to. An entry follows its table when the table is renamed (``policy_tables
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import orjson
 
 from handlers.replication.policy.replicability import MATERIALIZED_VIEW
 from state.errors import StateCorrupt
-from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from state.store import Reader, Transaction
+from state.store import Reader, Transaction, prefix_end
 
 
 class TableEntry(Protocol):

@@ -15,13 +15,10 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from handlers.replication.policy.replicability import Obstacle
 from handlers.replication.tables.table_entries import TableEntries
-
-
-if TYPE_CHECKING:
-    from handlers.replication.policy.replicability import Obstacle
 
 
 LOADING: Final = "loading"

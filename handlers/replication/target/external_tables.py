@@ -11,13 +11,15 @@ noted while its table is read lets the table be read again in the next cycle.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.events import (
     DatabaseDropped,
+    Event,
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
@@ -26,19 +28,12 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.files.paths import parse_location
+from handlers.metastore.client import Metastore
 from handlers.replication.policy.locations import PROVIDER, list_row_directories
 from handlers.replication.target.objects import is_external, owns_data
-from state.errors import BadInput, NotFound
+from handlers.structs.objects import Partition, Table
+from state.errors import BadInput, NotFound, TidelineError
 from state.external.directories import TableDirectories, is_below, select_outermost
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Partition, Table
-    from state.errors import TidelineError
 
 
 TABLES_PAGE: Final = 100

@@ -18,16 +18,13 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import orjson
 
 from state.errors import Fenced, StateCorrupt, TargetDiverged
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 EPOCH: Final = "tideline.epoch"

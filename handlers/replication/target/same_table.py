@@ -7,25 +7,19 @@ and exchanged with it by two renames. The same happens to two partitions that on
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
-from handlers.events import PartitionsAltered
+from handlers.events import Event, PartitionsAltered
 from handlers.replication.target.objects import format_partition_name, partition_key_names
 from handlers.structs import tjson
-from handlers.structs.objects import Table
+from handlers.structs.notifications import NotificationEvent
+from handlers.structs.objects import Partition, Table
 from state.errors import BadInput, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.events import Event
-    from handlers.structs.notifications import NotificationEvent
-    from handlers.structs.objects import Partition
 
 
 _RENAME: Final = "ALTER_PARTITION"

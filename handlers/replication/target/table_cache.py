@@ -8,18 +8,14 @@ object stays correct until replay itself changes it, and every such change calls
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.replication.target.objects import format_partition_name, partition_key_names
+from handlers.structs.objects import Table
 from state.errors import TargetDiverged
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import Table
 
 
 _PARTITIONS_MAX: Final = 100_000

@@ -17,19 +17,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.kept_entries import select_kept
 from handlers.replication.target import fencing
+from handlers.structs.objects import Database
 from state.errors import NotFound, TargetDiverged
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import Database
 
 
 LAST_ID: Final = "repl.last.id"

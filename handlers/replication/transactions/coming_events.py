@@ -23,8 +23,9 @@ table, and the same of its partitions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from handlers.events import (
     DatabaseCreated,
@@ -48,13 +49,8 @@ from handlers.events import (
 from handlers.replication.policy.renames import find_names, name_on_target, needs_checkpoint
 from handlers.replication.policy.replicability import find_obstacle
 from handlers.replication.target.objects import is_transactional
+from handlers.structs.objects import Table
 from state.errors import BadInput
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from handlers.structs.objects import Table
 
 
 class WriteIdOfTxn(NamedTuple):

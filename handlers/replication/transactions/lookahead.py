@@ -24,28 +24,23 @@ call, every event of the batch is applied separately, so that a failure belongs 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from handlers.events import WriteIdsAllocated
+from handlers.events import Event, WriteIdsAllocated
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.effects import loaded_tables
 from handlers.replication.observer import LookaheadCounts
 from handlers.replication.transactions.coming_events import (
+    ComingAllocation,
     WriteIdOfTxn,
     find_coming_allocations,
     select_joinable,
 )
 from handlers.replication.transactions.transactions_ahead import TransactionsAhead
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.coming_events import ComingAllocation
 
 
 OPENED_MAX: Final = 100

@@ -15,17 +15,13 @@ load of a table is catching up, because that replays transactions which ended lo
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from handlers.events import TxnAborted
+from handlers.replication.context import Context
+from handlers.replication.transactions.transaction_replay import TransactionReplay
 from handlers.structs.transactions import TxnState
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.transaction_replay import TransactionReplay
 
 
 RECONCILE_S: Final = 60.0

@@ -13,21 +13,15 @@ the metastore has forgotten the id, the state of the transaction decides.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.structs.transactions import TxnState
 from state.errors import TargetDiverged
-from state.transactions.valid_write_ids import WriteIdState
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from handlers.replication.context import Context
-    from state.transactions.unproven_commits import UnprovenCommit
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.unproven_commits import UnprovenCommit
+from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState
 
 
 _UNDECIDED = (WriteIdState.HIDDEN, WriteIdState.UNALLOCATED)

@@ -22,29 +22,23 @@ An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
 from handlers.failpoints import failpoint
+from handlers.replication.context import Context
 from handlers.replication.effects.accuracy_marks import complete_committed, mark_inaccurate
 from handlers.replication.transactions.coming_events import WriteIdOfTxn
 from handlers.replication.transactions.copies.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.copies.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
-from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state
+from handlers.replication.transactions.target_write_ids import CommitProofs, OpeningMarks, find_state
+from handlers.structs.notifications import WriteEventInfo
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged, UnloggedFilesGone
+from state.transactions.open_transactions import SourceTxn
 from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import WriteIdState
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.target_write_ids import CommitProofs
-    from handlers.structs.notifications import WriteEventInfo
-    from state.transactions.open_transactions import SourceTxn
 
 
 class TransactionReplay:

@@ -13,18 +13,13 @@ a failure is reported there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
 
 
 class TransactionsAhead:

@@ -7,8 +7,9 @@ table, except for the ends of transactions: these are found through the write id
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.decoding.messages import Limits
 from handlers.decoding.notifications import decode_notification
@@ -24,18 +25,12 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.metastore.calls import V4_1
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.renames import find_rename, is_foreign
+from handlers.structs.notifications import NotificationEvent
 from state.errors import GapDetected
-from state.transactions.valid_write_ids import WriteIdState
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.notifications import NotificationEvent
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState
 
 
 PAGE: Final = 1_000

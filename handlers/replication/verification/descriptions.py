@@ -18,8 +18,9 @@ target does not repeat this.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.replication.target.objects import ACCURATE, STATISTICS, list_accurate
 from handlers.replication.verification.facts import Facts, compare_facts
@@ -31,10 +32,6 @@ from handlers.replication.verification.file_rules import (
 )
 from handlers.replication.verification.findings import PRESENT, Difference, Finding, Kind, NotCompared
 from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState, compare_write_ids
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)

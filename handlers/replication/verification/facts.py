@@ -10,31 +10,27 @@ Parameters that each side sets itself are left out, and statistics are compared 
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from handlers.replication.effects.databases import select_own_parameters
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import STATISTICS, rename_view
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.replication.views.definitions import define_sql_function, is_sql_function
-from handlers.structs.constraints import FOREIGN_KEY
-from handlers.structs.objects import PrincipalType, ResourceType
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.constraints import ConstraintKind
-    from handlers.structs.objects import (
-        Database,
-        FieldSchema,
-        Function,
-        ResourceUri,
-        StorageDescriptor,
-        Table,
-    )
-    from handlers.structs.struct import Struct
+from handlers.structs.constraints import FOREIGN_KEY, ConstraintKind
+from handlers.structs.objects import (
+    Database,
+    FieldSchema,
+    Function,
+    PrincipalType,
+    ResourceType,
+    ResourceUri,
+    StorageDescriptor,
+    Table,
+)
+from handlers.structs.struct import Struct
 
 
 Facts = dict[tuple[Kind, str], str]

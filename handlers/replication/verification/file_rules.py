@@ -14,17 +14,13 @@ not have it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
+from state.transactions.acid_directories import AcidDirectory
 from state.value_text import count_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from state.transactions.acid_directories import AcidDirectory
 
 
 _OF_COMPACTOR: Final = re.compile(r"bucket_\d+", re.ASCII)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final, Literal
 
 
 Kind = Literal[

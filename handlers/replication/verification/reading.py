@@ -9,15 +9,19 @@ a round trip on an object store.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from handlers.files.filesystems import is_unfinished
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import FileSystems, is_unfinished
+from handlers.files.paths import AllowedRoots, Location, parse_location
+from handlers.metastore.client import Metastore
 from handlers.replication.effects.avro_schemas import describe_schemas
 from handlers.replication.policy.locations import describe_locations, list_row_directories
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import (
     ELSEWHERE,
@@ -36,24 +40,14 @@ from handlers.replication.verification.facts import (
     describe_partition,
     describe_table,
 )
+from handlers.replication.verification.file_rules import AcidFiles, Files
 from handlers.replication.verification.findings import NotCompared
 from handlers.replication.verification.visible_files import list_acid_files, list_tree, read_md5
+from handlers.structs.objects import Partition, Table
+from handlers.structs.statistics import ColumnStatisticsObj
 from handlers.structs.struct import Struct
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import AllowedRoots, Location
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.replication.verification.file_rules import AcidFiles, Files
-    from handlers.structs.objects import Partition, Table
-    from handlers.structs.statistics import ColumnStatisticsObj
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 
 
 PAGE: Final = 500

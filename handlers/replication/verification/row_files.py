@@ -4,19 +4,13 @@ for comparisons of rows by an engine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from handlers.files.paths import parse_location
+from handlers.files.paths import Location, parse_location
 from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.target.objects import format_partition_name, partition_key_names
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.files.paths import Location
-    from handlers.replication.verification.reading import OneTable
+from handlers.replication.verification.reading import OneTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ After ``attempts`` comparisons the table is busy.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from handlers.replication.target.objects import is_plain_managed, translate_plain_table
 from handlers.replication.verification.changes import RecentChanges
@@ -37,16 +38,10 @@ from handlers.replication.verification.findings import (
     Outcome,
     TableResult,
 )
-from handlers.replication.verification.reading import PAGE
+from handlers.replication.verification.reading import PAGE, OneTable, Side
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import BadInput, Inconsistent, NotFound, Refused
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from handlers.replication.verification.reading import OneTable, Side
-    from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 
 
 ATTEMPTS: Final = 6

@@ -6,23 +6,17 @@ are compared again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from handlers.files.acid_markers import is_ignored_base, read_markers
 from handlers.files.copying.transfer import Transfer
-from handlers.files.filesystems import is_hidden
-from handlers.files.paths import is_safe_name
+from handlers.files.filesystems import FileSystem, is_hidden
+from handlers.files.paths import Location, is_safe_name
 from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from handlers.files.filesystems import FileSystem
-    from handlers.files.paths import Location
 
 
 DEPTH_MAX: Final = 8

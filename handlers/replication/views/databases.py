@@ -9,13 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from handlers.replication.views.names import find_names, find_problem, read_tokens
-
-
-if TYPE_CHECKING:
-    from handlers.replication.views.names import Dialect, Name, Token
+from handlers.replication.views.names import Dialect, Name, Token, find_names, find_problem, read_tokens
 
 
 FindTarget = Callable[[str, str | None], str | None]

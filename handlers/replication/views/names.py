@@ -16,12 +16,9 @@ store queries as they were typed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final, Literal
 
 
 @dataclass(frozen=True, slots=True)

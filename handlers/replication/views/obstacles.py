@@ -8,27 +8,23 @@ their kinds are not in its definition.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import MATERIALIZED_VIEW, Obstacle, find_obstacle, is_view
+from handlers.replication.views.databases import RenamedQuery
 from handlers.replication.views.definitions import (
     define_sql_function,
     define_view,
     is_sql_function,
     is_trino_materialized_view,
 )
+from handlers.structs.objects import Function, Table
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.replication.views.databases import RenamedQuery
-    from handlers.structs.objects import Function, Table
 
 
 VIEW_CODE: Final = "view"

@@ -9,18 +9,15 @@ hold values.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.columns.counts.observations import HourCounts, KeyCounts, Observations
 from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import KeyPath
 from state.columns.types import Evidence
 from state.errors import BadInput, LimitExceeded, StateCorrupt
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 FORMAT: Final = 1

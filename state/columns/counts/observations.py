@@ -9,19 +9,14 @@ for keys that wait for a column.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
+from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
-from state.columns.types import NOTHING, Evidence
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.columns.paths import KeyPath
-    from state.columns.types import ColumnType
+from state.columns.types import NOTHING, ColumnType, Evidence
 
 
 DAY_S: Final = 24 * HOUR_S

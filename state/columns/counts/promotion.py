@@ -11,16 +11,11 @@ An announcement precedes the promotion by some hours: enough for a user to pin t
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from state.columns.types import Evidence
+from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, Evidence
 
 
 ANNOUNCED_MAX: Final = 150

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadFilter
 from state.partitions.filters.conditions import Condition, Leaf, all_of, any_of
@@ -62,10 +63,6 @@ from state.partitions.keys.values import (
     parse_timestamp,
     parse_typed,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 ONLY_STRINGS: Final = "Filtering is supported only on partition keys of type string"

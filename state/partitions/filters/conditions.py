@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.partitions.filters.intervals import Intervals, contains, intersect_all, unite
+from state.partitions.filters.like_pattern import LikePattern
 from state.partitions.keys.binary_sortable import VALUE, unterminate
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from state.partitions.filters.like_pattern import LikePattern
 
 
 Check = Callable[[bytes], bool]

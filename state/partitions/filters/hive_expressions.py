@@ -17,10 +17,11 @@ is a call and not a column.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadFilter
 from state.partitions.filters.syntax_tree import (
@@ -35,14 +36,8 @@ from state.partitions.filters.syntax_tree import (
     invert,
     join_nodes,
 )
+from state.partitions.keys.binary_sortable import Instant
 from state.partitions.keys.values import parse_date, parse_timestamp
-
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Sequence
-
-    from state.partitions.keys.binary_sortable import Instant
 
 
 @dataclass(frozen=True, slots=True)

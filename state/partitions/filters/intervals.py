@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from state.partitions.keys.binary_sortable import END, NULL, VALUE
 from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class Interval(NamedTuple):

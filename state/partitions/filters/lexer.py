@@ -7,20 +7,16 @@ reaches it, because all Hive versions stop reading at the end of the filter.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from state.errors import BadFilter
 from state.partitions.filters.dialect import HiveVersion
 from state.partitions.filters.syntax_tree import PREFIX, excerpt
+from state.partitions.keys.binary_sortable import Instant
 from state.partitions.keys.values import parse_date, parse_timestamp
-
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from state.partitions.keys.binary_sortable import Instant
 
 
 class TokenKind(Enum):

@@ -16,8 +16,9 @@ another size than the list of columns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from state.errors import BadFilter, LimitExceeded
 from state.partitions.filters.dialect import CONDITIONS_MAX, DEPTH_MAX, FILTER_CHARS_MAX, Dialect, HiveVersion
@@ -36,10 +37,6 @@ from state.partitions.filters.syntax_tree import (
     invert,
     join_nodes,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 T = TypeVar("T")

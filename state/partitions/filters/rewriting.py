@@ -28,8 +28,9 @@ matches of a database stay: ``s = 'a'`` may find ``'a '``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from state.errors import BadFilter, LimitExceeded
 from state.partitions.filters.dialect import HIVE_2, HIVE_4, UNESCAPED_HIVE_2, LikeDialect
@@ -52,10 +53,6 @@ from state.partitions.filters.syntax_tree import (
     write_pattern,
 )
 from state.partitions.keys.values import DEFAULT_PARTITION
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 ALL: Final = ""

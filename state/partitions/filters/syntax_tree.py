@@ -14,18 +14,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadFilter
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.partitions.filters.like_pattern import LikePattern
-    from state.partitions.keys.binary_sortable import Instant
+from state.partitions.filters.like_pattern import LikePattern
+from state.partitions.keys.binary_sortable import Instant
 
 
 PREFIX: Final = "Error parsing partition filter"

@@ -16,22 +16,16 @@ plans of filters.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from state.partitions.filters.intervals import Interval, Intervals, after
-from state.partitions.index.scan_plans import MultiScanPlan
+from state.partitions.index.records import IndexedTable
+from state.partitions.index.scan_plans import FilterPlan, MultiScanPlan, ScanPlan
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE
-from state.store import prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from state.partitions.index.records import IndexedTable
-    from state.partitions.index.scan_plans import FilterPlan, ScanPlan
-    from state.store import Reader
+from state.store import Reader, prefix_end
 
 
 RANGES_MAX: Final = 10_000

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import FilterTooExpensive, LimitExceeded
 from state.partitions.filters.conditions import Condition, Leaf
-
-
-if TYPE_CHECKING:
-    from state.store import Pause
+from state.store import Pause
 
 
 CHECK_S: Final = 1.8

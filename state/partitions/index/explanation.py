@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
-from state.partitions.filters.dialect import HIVE_4
-from state.partitions.filters.intervals import after, between
+from state.partitions.filters.dialect import HIVE_4, Dialect
+from state.partitions.filters.intervals import Interval, after, between
+from state.partitions.index.access_paths import AccessPath
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.prepared_filters import PreparedFilter
 from state.partitions.index.range_text import ALL, NONE, describe_intervals, describe_range, quote, quote_name
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, escape_bytes
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from state.partitions.filters.dialect import Dialect
-    from state.partitions.filters.intervals import Interval
-    from state.partitions.index.access_paths import AccessPath
-    from state.partitions.index.partition_index import PartitionIndex
-    from state.partitions.index.prepared_filters import PreparedFilter
-    from state.partitions.keys.column_types import PartitionColumn
+from state.partitions.keys.column_types import PartitionColumn
 
 
 RANGES_MAX: Final = 1_000

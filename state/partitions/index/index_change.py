@@ -11,21 +11,15 @@ from the rows of one version. A store across a network has no such readers, and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from state.errors import NotFound
 from state.partitions.index import records
 from state.partitions.index.records import IndexedTable
-from state.partitions.keys.column_types import parse_columns
+from state.partitions.keys.column_types import PartitionColumn, parse_columns
 from state.partitions.keys.partition_key import KeySchema
 from state.partitions.keys.values import DEFAULT_PARTITION
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from state.partitions.keys.column_types import PartitionColumn
-    from state.store import Transaction
+from state.store import Transaction
 
 
 class IndexChange:

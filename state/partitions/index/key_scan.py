@@ -10,23 +10,17 @@ the condition.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
-from state.partitions.index.check_budget import CheckBudget
+from state.partitions.filters.conditions import Check, Condition
+from state.partitions.index.check_budget import AnswerBudget, CheckBudget
+from state.partitions.index.prepared_filters import PlanCache, PreparedFilter
+from state.partitions.index.records import IndexedTable
 from state.partitions.keys import partition_key
-from state.store import RemoteReader, as_remote, prefix_end
-
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator
-
-    from state.partitions.filters.conditions import Check, Condition
-    from state.partitions.index.check_budget import AnswerBudget
-    from state.partitions.index.prepared_filters import PlanCache, PreparedFilter
-    from state.partitions.index.records import IndexedTable
-    from state.store import Reader
+from state.store import Reader, RemoteReader, as_remote, prefix_end
 
 
 KEYS_BATCH: Final = 512

@@ -23,8 +23,9 @@ and checks the partitions itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 from state.errors import BadFilter, InvalidRequest
@@ -32,17 +33,11 @@ from state.partitions.filters.conditions import Condition, Leaf, all_of
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.hive_expressions import Expression, translate
 from state.partitions.filters.intervals import point
+from state.partitions.filters.syntax_tree import Node
 from state.partitions.index.partition_index import NO_LIMIT, PartitionIndex
-from state.partitions.keys.partition_key import format_name
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from state.partitions.filters.syntax_tree import Node
-    from state.partitions.index.prepared_filters import PreparedFilter
-    from state.partitions.index.records import IndexedTable
-    from state.partitions.keys.partition_key import KeySchema
+from state.partitions.index.prepared_filters import PreparedFilter
+from state.partitions.index.records import IndexedTable
+from state.partitions.keys.partition_key import KeySchema, format_name
 
 
 _ANY_PART: Final = b"[^/]*"

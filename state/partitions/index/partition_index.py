@@ -13,36 +13,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from state.errors import NotFound
 from state.partitions.filters.binder import bind
-from state.partitions.filters.conditions import Leaf, all_of, compile_check
+from state.partitions.filters.conditions import Condition, Leaf, all_of, compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
+from state.partitions.filters.syntax_tree import Node
 from state.partitions.index import records
 from state.partitions.index.access_paths import PathChoice, choose_path
-from state.partitions.index.check_budget import AnswerBudget
+from state.partitions.index.check_budget import AnswerBudget, Clock
 from state.partitions.index.index_change import IndexChange
 from state.partitions.index.key_scan import KEYS_BATCH, KeyScan, key_ranges_of
 from state.partitions.index.prepared_filters import REPLANNED_ABOVE, PlanCache, PreparedFilter
+from state.partitions.index.records import IndexedTable
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
-from state.store import as_remote, prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from state.partitions.filters.conditions import Condition
-    from state.partitions.filters.syntax_tree import Node
-    from state.partitions.index.check_budget import Clock
-    from state.partitions.index.records import IndexedTable
-    from state.partitions.keys.column_types import PartitionColumn
-    from state.store import Reader, Transaction
+from state.partitions.keys.column_types import PartitionColumn
+from state.store import Reader, Transaction, as_remote, prefix_end
 
 
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from state.partitions.filters.conditions import Check, Condition
 from state.partitions.filters.dialect import Dialect
-
-
-if TYPE_CHECKING:
-    from state.partitions.filters.conditions import Check, Condition
-    from state.partitions.filters.syntax_tree import Node
-    from state.partitions.index.access_paths import AccessPath
-    from state.partitions.index.records import IndexedTable
+from state.partitions.filters.syntax_tree import Node
+from state.partitions.index.access_paths import AccessPath
+from state.partitions.index.records import IndexedTable
 
 
 REPLANNED_ABOVE: Final = 2, 1_024

@@ -10,12 +10,13 @@ the column's type).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from state.errors import StateCorrupt
-from state.partitions.filters.intervals import after
+from state.partitions.filters.intervals import Intervals, after
 from state.partitions.filters.like_pattern import escape_pattern
 from state.partitions.keys.binary_sortable import (
     END,
@@ -30,15 +31,8 @@ from state.partitions.keys.binary_sortable import (
     field_width,
     unterminate,
 )
-from state.partitions.keys.column_types import TypeKind
+from state.partitions.keys.column_types import PartitionColumn, TypeKind
 from state.partitions.keys.values import format_instant
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from state.partitions.filters.intervals import Intervals
-    from state.partitions.keys.column_types import PartitionColumn
 
 
 SHOWN_MAX: Final = 8

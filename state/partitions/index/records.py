@@ -24,21 +24,18 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.errors import StateCorrupt
 from state.partitions.keys import partition_key
 from state.partitions.keys.column_types import parse_columns
 from state.partitions.keys.partition_key import KeySchema
 from state.store import Reader, Transaction, get_many, prefix_end
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 DICTIONARIES: Final = b"pd/"

@@ -10,17 +10,14 @@ boxes, hulls of neighbouring boxes replace them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
 from state.partitions.filters.intervals import Intervals, intersect, unite
 from state.partitions.filters.intervals import check as check_intervals
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 BOXES_MAX: Final = 1024

@@ -19,16 +19,13 @@ import datetime as dt
 import math
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from state.errors import StateCorrupt
 from state.partitions.keys.column_types import DECIMAL_DIGITS_MAX, INTEGER_BYTES, ColumnType, TypeKind
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Instant(NamedTuple):

@@ -8,13 +8,10 @@ values stay text, without filters.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 
 class TypeKind(Enum):

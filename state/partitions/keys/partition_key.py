@@ -24,17 +24,13 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
+from state.partitions.keys.column_types import PartitionColumn
 from state.partitions.keys.values import DEFAULT_PARTITION, field_encoder
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from state.partitions.keys.column_types import PartitionColumn
 
 
 ROW_BYTES_MAX: Final = 6 * 1024

@@ -15,16 +15,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.partitions.keys.binary_sortable import Instant, Unconvertible, Value, encode
 from state.partitions.keys.column_types import INTEGER_BYTES, TEXT_KINDS, ColumnType, TypeKind
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"

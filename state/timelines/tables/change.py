@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from state.errors import NotFound
+from state.store import Transaction
 from state.timelines.ignored_values import IgnoredValues
+from state.timelines.periods import UpdatePeriod
+from state.timelines.runs import Runs
 from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
 from state.timelines.tables.listing import ListingLoad, list_ignored, list_time_values, list_values
 from state.timelines.tables.records import PartitionEntry
+from state.timelines.tables.settings import TableSettings
 from state.timelines.tables.table_timelines import TableTimelines, TimelineKey, read_timelines
-
-
-if TYPE_CHECKING:
-    from state.store import Transaction
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.runs import Runs
-    from state.timelines.tables.settings import TableSettings
 
 
 Spec = Mapping[str, str]

@@ -11,25 +11,20 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from state.store import get_many
+from state.store import Transaction, get_many
 from state.timelines.ignored_values import IgnoredValues
+from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.sorting import sort_in_steps
 from state.timelines.tables import records
 from state.timelines.tables.records import PartitionEntry
+from state.timelines.tables.settings import TableSettings
+from state.timelines.tables.table_timelines import TimelineKey
 from state.timelines.timeline import Timeline
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from state.store import Transaction
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.tables.settings import TableSettings
-    from state.timelines.tables.table_timelines import TimelineKey
 
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"

@@ -18,25 +18,20 @@ have the value; the caller then loads the table again from its partitions.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
 
 from state.errors import NotFound
+from state.store import Reader, Transaction
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
+from state.timelines.ignored_values import IgnoredValues
+from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tables import records
 from state.timelines.tables.change import TimelineChange
+from state.timelines.tables.settings import TableSettings
 from state.timelines.tables.table_timelines import TableTimelines
 from state.timelines.tiling import Storage
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from state.store import Reader, Transaction
-    from state.timelines.ignored_values import IgnoredValues
-    from state.timelines.periods import UpdatePeriod
-    from state.timelines.tables.settings import TableSettings
-    from state.timelines.timeline import Timeline
+from state.timelines.timeline import Timeline
 
 
 class Timelines:

@@ -22,20 +22,17 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 _NUMBER: Final = b"tl/n"

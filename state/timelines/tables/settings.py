@@ -5,17 +5,14 @@ values.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import BadInput, StateCorrupt
 from state.timelines.periods import UpdatePeriod, detect_period
 from state.timelines.storage_forms import ENDS_AND_HOLES
 from state.timelines.table_properties import read_time_columns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 SENTINELS: Final = ("9999-12-31", "9999-12", "9999", "1970-01-01")

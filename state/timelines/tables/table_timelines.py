@@ -7,24 +7,20 @@ Published instances never change. A change works on ``copy()`` and on copies of 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from state.errors import NotFound, TimelineInconsistent
+from state.store import Reader
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
+from state.timelines.runs import Runs
 from state.timelines.storage_forms import find_form
 from state.timelines.table_properties import select_keys
 from state.timelines.tables import records
 from state.timelines.tables.settings import TableSettings
 from state.timelines.timeline import Timeline
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.store import Reader
-    from state.timelines.runs import Runs
 
 
 TimelineKey = tuple[UpdatePeriod, int]

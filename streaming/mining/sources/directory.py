@@ -9,18 +9,13 @@ opened again only if its size has changed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import FileSystems
+from handlers.files.paths import Location, parse_location
 from state.errors import BadInput, LimitExceeded, NotFound, Refused, StateCorrupt
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import Location
 
 
 FILES_MAX: Final = 200_000

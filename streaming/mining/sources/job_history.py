@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote_plus
 from xml.parsers import expat  # noqa: S407 - document types, and so entities, are refused below
 
+from handlers.files.paths import Location
 from state.errors import BadInput, NotFound
 from streaming.mining.model import QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
 from streaming.mining.sources.source import DeadInput, QueryBatch
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.files.paths import Location
 
 
 FILES_PER_BATCH: Final = 500

@@ -8,15 +8,12 @@ must not block all later ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.errors import TidelineError
-    from streaming.mining.model import QueryText
+from state.errors import TidelineError
+from streaming.mining.model import QueryText
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,23 +16,19 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
+from handlers.files.paths import Location
 from handlers.structs.json_limits import check_size
 from state.errors import BadInput, LimitExceeded, NotFound, Unsupported
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition, FileEntry
 from streaming.mining.sources.source import DeadInput, QueryBatch
 from streaming.mining.tokens import tokenize
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from handlers.files.paths import Location
 
 
 BATCH_CHARS: Final = 16 * 1024 * 1024

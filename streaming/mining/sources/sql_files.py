@@ -8,17 +8,14 @@ the change.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state.errors import NotFound
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
 from streaming.mining.sources.source import DeadInput, QueryBatch
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 FILES_PER_BATCH: Final = 500

@@ -8,18 +8,15 @@ There is no position: a text that is given twice counts twice, on the same day a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import orjson
 
 from state.errors import BadInput, LimitExceeded
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.source import DeadInput, QueryBatch
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 QUERIES_PER_BATCH: Final = 1_000

@@ -13,24 +13,19 @@ import datetime as dt
 import json
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from handlers.structs.json_limits import check_size
 from handlers.unreadable_batches import CONTENT_BYTES_MAX, find_end, is_unreadable_batch
 from state.errors import BadInput, GapDetected, KafkaUnavailable, LimitExceeded, NotFound, StateCorrupt
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.source import DeadInput, QueryBatch
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from confluent_kafka import Message
 
 
 RECORDS_PER_BATCH: Final = 1_000

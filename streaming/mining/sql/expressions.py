@@ -8,12 +8,14 @@ inside an expression is walked by ``queries``, which passes in the function for 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlglot import exp
 
 from streaming.mining.json_functions import (
+    JsonFunction,
     Path,
     parse_chain,
     parse_member,
@@ -22,17 +24,11 @@ from streaming.mining.json_functions import (
     parse_path_array,
     parse_schema,
 )
+from streaming.mining.lineage import Lineage, Value
 from streaming.mining.model import Style, Unresolved
 from streaming.mining.sql.parser import FUNCTION_PREFIX
+from streaming.mining.sql.scopes import Scope
 from streaming.mining.templates import VARIABLE, has_placeholder
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from streaming.mining.json_functions import JsonFunction
-    from streaming.mining.lineage import Lineage, Value
-    from streaming.mining.sql.scopes import Scope
 
 
 _OPERATORS: Final = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)

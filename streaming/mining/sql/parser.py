@@ -9,16 +9,13 @@ path contains a variable.
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 
 FUNCTION_PREFIX: Final = "j__"

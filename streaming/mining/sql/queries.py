@@ -12,25 +12,18 @@ tree and costs more than parsing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from sqlglot import exp
 
-from streaming.mining.json_functions import parse_path
-from streaming.mining.lineage import Lineage
-from streaming.mining.model import Style, Unresolved
+from streaming.mining.json_functions import JsonFunction, parse_path
+from streaming.mining.lineage import Lineage, Value
+from streaming.mining.model import MinedKeys, Parser, Style, Unresolved
+from streaming.mining.raw_tables import RawTables
 from streaming.mining.sql.expressions import ExpressionReader, text_of
 from streaming.mining.sql.scopes import DerivedSource, RawSource, Scope, Source, UnionSource
 from streaming.mining.templates import VARIABLE
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from streaming.mining.json_functions import JsonFunction
-    from streaming.mining.lineage import Value
-    from streaming.mining.model import MinedKeys, Parser
-    from streaming.mining.raw_tables import RawTables
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})

@@ -7,17 +7,12 @@ statement.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streaming.mining.model import Unresolved
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from streaming.mining.lineage import Lineage, Value
-    from streaming.mining.model import RawTable
+from streaming.mining.lineage import Lineage, Value
+from streaming.mining.model import RawTable, Unresolved
 
 
 class Source:

@@ -3,14 +3,10 @@ closed connections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from state.errors import AmbiguousCall, MetastoreUnavailable, ServerFault
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.memory_source import MemorySource
-    from state.errors import TidelineError
+from dev.fixtures.memory_source import MemorySource
+from state.errors import AmbiguousCall, MetastoreUnavailable, ServerFault, TidelineError
 
 
 FAULTS: tuple[TidelineError, ...] = (

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daemon.partitions.answers import plain
+from dev.stack.endpoints import Endpoints
 from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines.publisher import TimelinePublisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode
+from handlers.events import Event
 from handlers.metastore.client import Metastore
+from handlers.structs.objects import Partition
+from state.event_log.positions import Position
+from state.store import Store
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines, iterate_timelines
 from tests.builders.daemon.tideline_process import kafka_settings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import Endpoints
-    from handlers.catalog.timelines.publisher import TimelinePublisher
-    from handlers.events import Event
-    from handlers.structs.objects import Partition
-    from state.event_log.positions import Position
-    from state.store import Store
 
 
 Content = dict[tuple[str, str, str], list[tuple[str, str]]]

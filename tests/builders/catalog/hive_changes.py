@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
 
 from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack.errors import SqlFailed
-from handlers.structs.objects import FieldSchema
-
-
-if TYPE_CHECKING:
-    import random
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Table
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import FieldSchema, Table
 
 
 NAMES = ("a", "b", "c")

@@ -3,25 +3,21 @@ index."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.following.ports import Follower
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.payloads import normalize
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.structs.objects import Partition
+from state.store import Store
 from state.store.memory import MemoryStore
 from tests.builders.catalog.random_changes import Kind
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.catalog.following.ports import Follower
-    from handlers.structs.objects import Partition
-    from state.store import Store
 
 
 RULES = PartitionRules((f"{DB}.*",))

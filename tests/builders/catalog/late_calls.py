@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from handlers.metastore.client import Metastore
 from state.event_log.positions import POSITION_KEY, Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.client import Metastore
-    from state.store import Store
+from state.store import Store
 
 
 def begin_at_newest_event(store: Store, source: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dev.fixtures.memory_source import MemorySource
 from handlers.catalog.following.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
@@ -12,10 +13,6 @@ from state.store.memory import MemoryStore
 from tests.builders.catalog.flaky_source import FlakySource
 from tests.builders.catalog.indexed_source import RULES, TIMELINES, Held
 from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.memory_source import MemorySource
 
 
 class LateCatalog:

@@ -3,18 +3,14 @@ possible."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from dev.fixtures.memory_source import MemorySource
+from dev.fixtures.memory_source import MemorySource
 
 
 NAMES = ("a", "b", "c")

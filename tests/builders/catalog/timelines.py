@@ -3,18 +3,13 @@ path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.timelines.timeline import Timeline
+from state.timelines.timeline import Timeline
 
 
 def find_best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.process.ports import free_port
 from dev.stack.servers.kafka import Kafka
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class AuthorizingKafka(Kafka):

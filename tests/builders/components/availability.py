@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack.errors import StackError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

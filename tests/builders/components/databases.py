@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine, make_url, text
 
-from dev.stack.servers.databases import PASSWORD
+from dev.stack.servers.databases import PASSWORD, DatabaseServer
 from streaming.keylog.database import parse_address
-
-
-if TYPE_CHECKING:
-    from dev.stack.servers.databases import DatabaseServer
 
 
 def new_database(server: DatabaseServer) -> str:

@@ -8,11 +8,8 @@ import sys
 import tarfile
 import venv
 from importlib.metadata import files
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 
 HDFS: Final = ("google-crc32c", "hdfs-native", "typing-extensions")

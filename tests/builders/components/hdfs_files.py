@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import hdfs_native
 
+from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
 from handlers.files.paths import parse_location
-
-
-if TYPE_CHECKING:
-    from dev.stack.servers.hdfs import Hdfs
 
 
 ATTEMPTS: Final = 5

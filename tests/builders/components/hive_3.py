@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing
@@ -16,18 +18,12 @@ from dev.stack.errors import SqlFailed
 from dev.stack.hive.java_build import HIVE_3, read_hive_lock
 from dev.stack.hive.postgres import open_postgres
 from dev.stack.hive.settings import ClusterSettings
+from dev.stack.hive.sql_session import Session
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.servers.hdfs import Hdfs
+from handlers.metastore.client import Metastore
 from handlers.structs.transactions import CompactionType
 from tests.builders.components.hdfs_files import on_hdfs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
 
 
 SELDOM: Final = {"hive.compactor.check.interval": "3600s"}

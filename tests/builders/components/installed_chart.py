@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from dev.stack.servers.kubernetes import ApiServer
 from tests.builders.components.chart import NAMESPACE, RELEASE, render_chart
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from dev.stack.servers.kubernetes import ApiServer
-    from tests.builders.components.kubernetes_api import Api
+from tests.builders.components.kubernetes_api import Api
 
 
 IMAGE = "registry.example.org/tideline:0.1.0-flat"

@@ -7,15 +7,12 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from dev.stack.servers.kubernetes import ApiServer
+from dev.stack.servers.kubernetes import ApiServer
 
 
 TIMEOUT_S: Final = 30.0

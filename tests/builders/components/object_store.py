@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.object_store import VARIABLE
 from dev.stack.process.owner_watch import OwnerWatch
 from handlers.files.paths import parse_location
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @dataclass(frozen=True, slots=True)

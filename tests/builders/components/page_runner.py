@@ -15,16 +15,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 DOCS: Final = Path(__file__).parents[3] / "docs"

@@ -14,17 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from tests.builders.components.kubernetes_api import Refused
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.builders.components.kubernetes_api import Api
+from tests.builders.components.kubernetes_api import Api, Refused
 
 
 EXECUTORS: Final = "spark-role=executor"

@@ -3,15 +3,12 @@ without a JVM."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from handlers.files.paths import parse_location
 from tests.builders.components.object_store import TestStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Directory(Protocol):

@@ -6,13 +6,10 @@ import json
 import os
 import signal
 import urllib.request
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from dev.stack.servers.yarn import Yarn
 from tests.builders.components.processes import all_commands
-
-
-if TYPE_CHECKING:
-    from dev.stack.servers.yarn import Yarn
 
 
 TIMEOUT_S: Final = 30.0

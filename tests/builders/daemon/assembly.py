@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from daemon.capability import Parts, Runtime
+from daemon.config.model import Config
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.http.metrics import HttpMetrics
+from daemon.process.loops.loop import Job
 from daemon.process.metrics import LoopMetrics
 from daemon.replica.http.pages import PolicySite, policy_pages
 from daemon.service.capabilities import all_sections
@@ -20,23 +24,13 @@ from daemon.site.routes import site_routes
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
 from daemon.state_directory.volume import VolumeCollector
+from daemon.status.history import HistoryPoint
 from daemon.status.metrics import StatusCollector
+from daemon.status.model import DaemonStatus
 from daemon.status.routes import Views, status_routes
 from daemon.waits.metrics import WaitMetrics
 from daemon.waits.waits import Waits
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from starlette.routing import Route
-
-    from daemon.config.model import Config
-    from daemon.process.loops.loop import Job
-    from daemon.status.history import HistoryPoint
-    from daemon.status.model import DaemonStatus
 
 
 SECTIONS = all_sections()

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import sync_playwright
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
+from playwright.sync_api import Browser, sync_playwright
 
 
 FLAGS = (

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from daemon.status.client import load_status
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.errors import StackError
+from dev.stack.hive.settings import ClusterSettings, Database
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, first_that
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from dev.stack.hive.settings import ClusterSettings, Database
 
 
 VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
+from daemon.process.loops.heartbeat import Heartbeat
+from daemon.process.loops.loop import Job
 from daemon.process.loops.retry_policy import RestartPolicy
 from daemon.process.loops.supervisor import Supervisor
 from daemon.replica.status.copies import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from handlers.failures import Backoff, TableFailure
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.process.loops.heartbeat import Heartbeat
-    from daemon.process.loops.loop import Job
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ operator may see.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.endpoint.configured.status import EndpointStatus
@@ -22,11 +22,8 @@ from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, Projectio
 from handlers.failures import TableFailure
 from handlers.replication.policy.replicability import ICEBERG_TABLE, SWITCHED_OFF
 from state import errors
+from state.errors import TidelineError
 from tests.builders.daemon.retention import measurement
-
-
-if TYPE_CHECKING:
-    from state.errors import TidelineError
 
 
 NOW_S: Final = 10_860.0

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.builders.daemon.http_client import asked, told_port
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def partition_calls(state_dir: Path) -> dict[str, float]:

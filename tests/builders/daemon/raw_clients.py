@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import http.client
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 HOST = "127.0.0.1"

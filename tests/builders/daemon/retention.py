@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from daemon.retention.measurement import Measurement, Reader, measure
 from handlers.structs.notifications import NotificationEvent
 from state.errors import InvalidRequest
 from state.event_log.retention import TopicLimits
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 SETTINGS = {

@@ -9,8 +9,9 @@ section cannot show something that no one sees.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.service.capabilities import all_sections
@@ -19,10 +20,6 @@ from daemon.status.report.text import card_text
 from state import errors
 from tests.builders.components.chart import render_chart
 from tests.builders.daemon.operator_states import EVERYTHING
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 RUNBOOKS: Final = Path(__file__).parents[3] / "docs" / "runbooks"

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 from daemon.status.client import load_status
+from daemon.status.model import DaemonStatus, ProjectionView
+from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, first_that
 from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, tideline, write_config
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus, ProjectionView
-    from dev.stack.endpoints import ClusterEndpoints, Endpoints
 
 
 END_TIMEOUT_S = 30.0

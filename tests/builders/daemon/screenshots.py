@@ -5,22 +5,18 @@ as an operator sees it.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.status.model import DaemonStatus
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.site_catalog import all_pages
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.status.model import DaemonStatus
 
 
 DIRECTORY: Final = Path(__file__).parents[3] / "docs" / "pictures"

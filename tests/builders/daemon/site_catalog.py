@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daemon.catalog.branch import OpenSource
 from daemon.endpoint.pages import endpoint_page
@@ -11,7 +12,9 @@ from daemon.partitions.answers import PartitionAnswers, PartitionsView
 from daemon.partitions.pages import partition_pages
 from daemon.service.event_pages import event_pages
 from daemon.service.log_page import log_page
+from daemon.site.pages import PageRoute
 from daemon.sources.shared_readers import SharedReaders
+from daemon.status.model import DaemonStatus
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.pages import timeline_pages
 from dev.fixtures.memory_source import DB, MemorySource
@@ -21,13 +24,6 @@ from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.site.pages import PageRoute
-    from daemon.status.model import DaemonStatus
 
 
 DAYS = 90

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from daemon.endpoint.configured.status import EndpointStatus
 from daemon.flat.status import FlatStatus
@@ -17,14 +16,10 @@ from daemon.replica.verification.status import DifferingTable, SamplerStatus
 from daemon.retention.status import ReaderRetention, SourceRetention
 from daemon.status.actions import list_actions
 from daemon.status.history import INTERVAL_S, POINTS, HistoryPoint
-from daemon.status.model import FailedLoop, FailingLoad, ProjectionView, SourceStatus
+from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, ProjectionView, SourceStatus
 from handlers.failures import TableFailure
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from daemon.status.model import DaemonStatus
 
 
 NOW_S = 1_700_000_000

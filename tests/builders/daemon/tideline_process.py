@@ -5,17 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from tests.builders.daemon.loops import DEADLINE_S
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 COMMAND = [sys.executable, "-c", "from daemon.service.command_line import main; main()"]

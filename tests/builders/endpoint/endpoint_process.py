@@ -8,17 +8,14 @@ import re
 import socket
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.request import urlopen
 
 from dev.stack.process.component import Component
 from dev.stack.process.ports import free_port
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 
 PROGRAM: Final = "from daemon.service.command_line import main; main()"

@@ -10,15 +10,11 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 TIMEOUT_S = 500.0

@@ -4,12 +4,14 @@ comparison of both answers."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from daemon.endpoint.answers.index_answers import IndexAnswers
+from daemon.endpoint.answers.table_access import Reason
 from daemon.endpoint.protocol.streams import Transport
+from daemon.endpoint.protocol.wire import Message
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.verifier import UNORDERED_IN_HIVE_4, is_same_answer
@@ -17,22 +19,15 @@ from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.addresses import Address
+from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
+from state.partitions.filters.hive_expressions import Expression
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of
 from tests.builders.endpoint.memory_tables import MemoryTables
 from tests.builders.endpoint.partition_requests import positional, read_answer, request
 from tests.builders.endpoint.scripted_metastore import Outcomes
 from tests.builders.partitions.indexed_tables import DEFAULT
 from tests.builders.partitions.metastore_and_index import COLUMNS, sixty_rows
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from daemon.endpoint.answers.table_access import Reason
-    from daemon.endpoint.protocol.wire import Message
-    from handlers.metastore.client import Metastore
-    from state.partitions.filters.hive_expressions import Expression
 
 
 ODD_ROWS = [

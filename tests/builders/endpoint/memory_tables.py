@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.partition_follower import PartitionFollower
 
 
 T = TypeVar("T")

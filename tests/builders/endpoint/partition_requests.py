@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TMessageType, TType
@@ -22,10 +23,6 @@ from daemon.endpoint.protocol.wire import (
 from daemon.endpoint.verification.verifier import read_value
 from handlers.structs import binary
 from handlers.structs.objects import Partition
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def texts(*values: str) -> Value:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from daemon.endpoint.answers.table_access import Reason, TableView
 from daemon.endpoint.protocol.wire import Message, read_fields, struct_value, text_value, write_struct
-
-
-if TYPE_CHECKING:
-    from daemon.endpoint.answers.table_access import Reason, TableView
 
 
 class SettingsOnly:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -22,12 +25,6 @@ from state.store.sqlite import SqliteStore
 from tests.builders.daemon.http_client import START_S, Api, asked, told_port
 from tests.builders.daemon.loops import first_that
 from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, write_config
-
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 class Served:

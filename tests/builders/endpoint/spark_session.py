@@ -6,13 +6,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 
 PROGRAM = Path(__file__).with_name("spark_statements.py")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from hypothesis import strategies as st
 
@@ -12,10 +12,6 @@ from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 
 T0 = 500_000 * HOUR_S

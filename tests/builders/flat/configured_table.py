@@ -6,22 +6,18 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from daemon.process.child import Child
 from state.columns.paths import KeyPath
 from tests.builders.daemon.tideline_process import write_config
 from tests.builders.flat.feeds import TopicFeed
 from tests.builders.flat.kills.driver_kills import TABLE, Killed
 from tests.builders.flat.kills.hostile_rows import RECORD_BYTES
 from tests.crash.programs.flat_program import SHORT_LIVED
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from daemon.process.child import Child
 
 
 DEADLINE_S = 600.0

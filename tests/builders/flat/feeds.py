@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.builders.components.remote_files import open_directory
-from tests.builders.flat.file_forms import PLAIN, decode_file
+from tests.builders.flat.file_forms import PLAIN, FileForm, decode_file
 from tests.builders.flat.naive_reader import as_text
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tests.builders.flat.file_forms import FileForm
 
 
 TIMEOUT_S = 30.0

@@ -10,12 +10,9 @@ from __future__ import annotations
 import bz2
 import gzip
 from codecs import BOM_UTF8
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Final
 
 
 @dataclass(frozen=True)

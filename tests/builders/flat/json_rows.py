@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import random
 import tarfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from state.columns.paths import KeyPath
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import quote
 from streaming.split.split_plan import MALFORMED, TRAILING
 from streaming.split.splitter import split
 from tests.builders.flat.columns import spark_json_path
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from state.columns.paths import KeyPath
 
 
 def layout_of(types: Mapping[KeyPath, ColumnType]) -> Layout:

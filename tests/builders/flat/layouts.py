@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from state.columns.names import choose_column_name
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout, Slot, SlotState
+from state.columns.types import ColumnType
 from streaming.table.compatibility_view import CompatibilityView
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from state.columns.types import ColumnType
-    from streaming.table.metastore_table import MetastoreTable
+from streaming.table.metastore_table import MetastoreTable
 
 
 HOUR = 1_461_013_200

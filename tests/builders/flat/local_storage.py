@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from state.errors import FileLost
 from streaming.storage.port import StorageEntry
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class LocalStorage:

@@ -3,21 +3,16 @@ it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from handlers.files.paths import Location, parse_location
+from handlers.structs.objects import Partition, Table
+from state.columns.slots import Layout
 from state.errors import AlreadyExists, Conflict, NotFound
 from streaming.table.hours import HourColumns
 from streaming.table.metastore_table import MetastoreTable
 from tests.builders.flat.local_storage import LocalStorage
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from handlers.structs.objects import Partition, Table
-    from state.columns.slots import Layout
 
 
 class MemoryCatalog:

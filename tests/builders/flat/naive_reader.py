@@ -6,24 +6,19 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
+import pyarrow as pa
 from pyarrow.fs import S3FileSystem
 
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import FieldSchema
 from state.columns.paths import KeyPath
 from state.errors import NotFound
 from tests.builders.components.object_store import TestStore
 from tests.builders.components.remote_files import orc_files
 from tideline import open_dataset
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
-
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import FieldSchema
 
 
 Row = dict[str, Any]

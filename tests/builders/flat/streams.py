@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from streaming.driver.assembly import assemble
+from streaming.driver.assembly import Assembly, assemble
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
 from streaming.split.parse_schema import quote
+from streaming.upkeep.maintenance import UpkeepResult
 from tests.builders.components.remote_files import orc_files
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from streaming.driver.assembly import Assembly
-    from streaming.upkeep.maintenance import UpkeepResult
 
 
 def key(text: str) -> KeyPath:

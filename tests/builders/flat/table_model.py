@@ -7,25 +7,19 @@ reader would see a value under another key, or a type that it cannot read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from state.columns.changes import RetainedValues
+from state.columns.changes import Evolution, RetainedValues
 from state.columns.counts.observations import HourCounts, KeyCounts, Observations
 from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
+from state.columns.demand import Demand
 from state.columns.evolution import decide, promote_to_string
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, readers_accept
 from tests.builders.flat.columns import BOOLEANS, FLOATS, T0, TEXT
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from state.columns.changes import Evolution
-    from state.columns.demand import Demand
-    from state.columns.paths import KeyPath
-    from state.columns.rules import FlatRules
 
 
 Value = int | float | str

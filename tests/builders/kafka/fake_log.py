@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
+from handlers.metastore.calls import Receiver
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from handlers.structs.objects import Partition, Table
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
-from state.errors import LimitExceeded, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from handlers.metastore.calls import Receiver
-    from handlers.structs.objects import Partition, Table
-    from state.errors import TidelineError
+from state.errors import LimitExceeded, NotFound, TidelineError
 
 
 def ddl(event_id: int, *, kind: str = "CREATE_DATABASE", padding: int = 0) -> NotificationEvent:

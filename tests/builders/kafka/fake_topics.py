@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from daemon.config.settings.clusters import RelayConfig
 from daemon.consumer.fetcher import FetchResult
 from daemon.consumer.seeker import SeekResult
 from daemon.kafka.broker import TopicRecord
 from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
+from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import Watermarks
 from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import Outbox
+from daemon.sources.unlogged_partitions import UnloggedPartitions
 from handlers.decoding.header import peek_position
 from handlers.decoding.records.record_writer import Record
 from state.errors import BadInput, KafkaUnavailable
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from daemon.kafka.signatures import Signatures
-    from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from tests.builders.kafka.fake_log import ListedLog
+from tests.builders.kafka.fake_log import ListedLog
 
 
 RECORD_BYTES_MAX = 4096

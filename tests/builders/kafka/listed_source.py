@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from daemon.sources.outbox import Outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, TxnCommitted
+from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.structs import tjson
@@ -18,13 +21,6 @@ from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, StorageD
 from state.errors import Unsupported
 from tests.builders.kafka.fake_log import ListedLog
 from tests.builders.kafka.fake_topics import relay_settings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from handlers.files.filesystems import FileSystems
 
 
 ROWS = b"rows, and the end of an ORC file: ORC\x1a"

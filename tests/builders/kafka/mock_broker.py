@@ -6,19 +6,14 @@ administration of topics: the first record creates one, with partition 0 among o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from daemon.kafka.broker import BrokerSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.broker import TopicRecord
+from daemon.kafka.broker import BrokerSettings, TopicRecord
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -18,17 +19,12 @@ from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
+from handlers.events import Event
+from handlers.failures import TableFailure
 from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog
 from tests.builders.kafka.fake_topics import relay_settings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from handlers.events import Event
-    from handlers.failures import TableFailure
 
 
 DEADLINE_S = 120.0

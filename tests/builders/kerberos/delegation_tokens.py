@@ -7,22 +7,18 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import PeerChannel, Upstream
+from handlers.metastore.addresses import Address
 from handlers.metastore.calls import PlainCall
 from handlers.metastore.client import Metastore
 from handlers.metastore.login.sasl import negotiate
 from state.errors import LoginFailed
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.metastore.addresses import Address
 
 
 TIMEOUT_S: Final = 30.0

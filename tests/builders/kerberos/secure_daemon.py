@@ -3,34 +3,28 @@ database."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
+from daemon.endpoint.configured.status import EndpointStatus
 from daemon.endpoint.protocol.streams import Transport
+from daemon.endpoint.protocol.wire import Message
 from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.verifier import is_same_answer
-from dev.stack.hive.kerberized import HOST, PRINCIPAL
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.kerberized import HOST, PRINCIPAL, KerberizedEngine
 from dev.stack.hive.sql_session import Session
 from dev.stack.servers.kerberos import REALM
 from handlers.metastore.addresses import Address, KerberosLogin
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.killed_stack import wait_until
-from tests.builders.daemon.running_daemon import configured
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from daemon.endpoint.configured.status import EndpointStatus
-    from daemon.endpoint.protocol.wire import Message
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.kerberized import KerberizedEngine
-    from tests.builders.daemon.running_daemon import RunningDaemon
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
 
 
 USER: Final = f"tideline@{REALM}"

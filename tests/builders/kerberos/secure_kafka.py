@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from dev import kafka_client
 from dev.stack.downloads.jars import cache_dir
@@ -12,13 +13,7 @@ from dev.stack.hive.kerberized import java_options
 from dev.stack.process.java_runtime import extract_sasl_classes
 from dev.stack.process.ports import free_port
 from dev.stack.servers.kafka import Kafka
-from dev.stack.servers.kerberos import REALM
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.servers.kerberos import Kdc
+from dev.stack.servers.kerberos import REALM, Kdc
 
 
 HOST: Final = "localhost"

@@ -9,21 +9,20 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import MetaData, inspect, select, text
+from sqlalchemy import Column, MetaData, inspect, select, text
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import Conflict, StateCorrupt
 from streaming.keylog.database import Database, parse_address
 from streaming.keylog.key_rules import KeyRule, RuleKind, read_rule_set, read_rules, remove_rule, set_rule
-from streaming.keylog.log import RecordResult
+from streaming.keylog.log import KeyLog, RecordResult
 from streaming.keylog.log_reader import (
     LogFilter,
     read_entries,
@@ -42,12 +41,6 @@ from streaming.keylog.table_snapshots import (
     save_snapshot,
 )
 from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, count_naively, key_request, open_key_log
-
-
-if TYPE_CHECKING:
-    from sqlalchemy import Column
-
-    from streaming.keylog.log import KeyLog
 
 
 HOSTILE = (

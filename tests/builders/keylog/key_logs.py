@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from streaming.keylog.log import KeyLog
 from streaming.keylog.records import DAY_S, KeyRequest, day_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 NOW_S = 1_795_300_000

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from streaming.keylog.records import KeyRequest
 from streaming.mining.miner import Miner
-from streaming.mining.model import CustomFunction, Form, MiningRules, Parser, QueryText, RawTable, Style
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streaming.keylog.records import KeyRequest
-    from streaming.mining.model import MinedKeys
+from streaming.mining.model import (
+    CustomFunction,
+    Form,
+    MinedKeys,
+    MiningRules,
+    Parser,
+    QueryText,
+    RawTable,
+    Style,
+)
 
 
 EVENTS = RawTable(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 from thrift.Thrift import TType
 
-
-if TYPE_CHECKING:
-    from handlers.structs.struct import WireType
+from handlers.structs.struct import WireType
 
 
 _INTEGERS = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}

@@ -11,7 +11,7 @@ import socketserver
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType, TType
@@ -19,13 +19,10 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportException
 
 from handlers.metastore.calls import DECLARED, Call
+from handlers.structs.exceptions import HiveException
 from handlers.structs.notifications import CurrentNotificationEventId
 from handlers.structs.objects import GetCatalogsResponse
 from handlers.structs.struct import Struct, resolve
-
-
-if TYPE_CHECKING:
-    from handlers.structs.exceptions import HiveException
 
 
 UNKNOWN_METHOD = TApplicationException.UNKNOWN_METHOD

@@ -7,16 +7,13 @@ import socket
 import struct
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from daemon.endpoint.protocol.peer import Peer, shut_down
 from daemon.endpoint.protocol.streams import Transport, receive_request
 from daemon.endpoint.protocol.wire import Header, Message, text_value, write_struct
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 TIMEOUT_S: Final = 20.0

@@ -7,20 +7,15 @@ Tests that are the same for all versions are here; differences of one version ar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from thrift.Thrift import TException
 
 from state.errors import BadFilter
-from tests.builders.partitions.indexed_tables import DATE, DEFAULT, INT, STRING, conditions
-from tests.builders.partitions.metastore_and_index import TEXTS
-
-
-if TYPE_CHECKING:
-    from tests.builders.partitions.indexed_tables import Condition
-    from tests.builders.partitions.metastore_and_index import BothSides
+from tests.builders.partitions.indexed_tables import DATE, DEFAULT, INT, STRING, Condition, conditions
+from tests.builders.partitions.metastore_and_index import TEXTS, BothSides
 
 
 EQUAL = (

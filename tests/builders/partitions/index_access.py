@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from daemon.endpoint.answers.index_answers import IndexAnswers
-from daemon.endpoint.answers.table_access import Forward
+from daemon.endpoint.answers.table_access import Forward, TableView
 from daemon.endpoint.freshness.index_access import IndexAccess, PositionWatch
 from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent
 from daemon.endpoint.verification.differing_tables import DifferingTables
-from dev.fixtures.memory_source import DB
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.structs import binary
 from handlers.structs.objects import Partition
@@ -20,14 +22,6 @@ from state.store.sqlite import SqliteStore
 from tests.builders.catalog.indexed_source import Indexed
 from tests.builders.endpoint.partition_requests import positional, read_answer
 from tests.builders.endpoint.scripted_metastore import Outcomes, SettingsOnly
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from daemon.endpoint.answers.table_access import TableView
-    from dev.fixtures.memory_source import MemorySource
 
 
 EXACT = Freshness()

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 
 from state.partitions.index.partition_index import PartitionIndex
+from state.store import Store
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from state.store import Store
 
 
 TABLE = "sales.events"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import random
 import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -19,10 +20,6 @@ from handlers.structs.objects import Database
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.lookups import TableLookups
 from tests.builders.partitions.indexed_tables import DEFAULT, TABLE, an_index
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state.partitions.filters.dialect import HIVE_4, LikeDialect
 from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.parser import parse_filter
 from state.partitions.filters.syntax_tree import FLIPPED, And, Comparison, Membership, Node, Operator, Or
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 _COMPARED: Final = {

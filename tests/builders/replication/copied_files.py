@@ -7,25 +7,18 @@ import os
 import re
 import signal
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copied, CopyTask
-from handlers.files.copying.jobs import SizedTask
-from handlers.files.paths import parse_location
+from handlers.files.copying.jobs import Outcome, SizedTask
+from handlers.files.filesystems import FileState
+from handlers.files.paths import Location, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from daemon.replica.copy_jobs.runner import SparkJobs
-    from handlers.files.copying.jobs import Outcome
-    from handlers.files.filesystems import FileState
-    from handlers.files.paths import Location
 
 
 FILES = 60

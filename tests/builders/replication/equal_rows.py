@@ -6,14 +6,10 @@ or counts starts a job and takes a second. Both engines work at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from dev.stack.hive.sql_session import Session
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 Rows = dict[str, list[tuple[str, ...]]]

@@ -4,25 +4,21 @@ what is read."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from handlers.files.copying.pool import CopyPool
+from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from handlers.replication.external.cycle import CycleProgress, ExternalCycle, ExternalSettings
 from handlers.replication.external.records import CopyRecords
+from handlers.replication.target.external_tables import ExternalTables
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
+from state.external.directories import TableDirectories
+from state.store import Store
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.context import Context
-    from handlers.replication.target.external_tables import ExternalTables
-    from state.external.directories import TableDirectories
-    from state.store import Store
 
 
 @dataclass

@@ -6,13 +6,16 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
+from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.calls import V4_2
@@ -26,22 +29,14 @@ from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
 from handlers.replication.transactions.target_write_ids import CommitProofs
-from handlers.structs.objects import Database
+from handlers.structs.notifications import WriteEventInfo
+from handlers.structs.objects import Database, Partition, Table
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
+from state.store import Store
 from state.store.memory import MemoryStore
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from handlers.files.filesystems import FileSystems
-    from handlers.structs.notifications import WriteEventInfo
-    from handlers.structs.objects import Partition, Table
-    from state.store import Store
 
 
 class Killed(BaseException):

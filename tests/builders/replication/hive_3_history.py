@@ -8,15 +8,19 @@ import logging
 import os
 import threading
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from dev.stack.cluster import Stack
 from dev.stack.errors import StackError
 from dev.stack.hive.java_build import HIVE_3
 from dev.stack.hive.settings import ClusterSettings
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.components.hive_3 import SELDOM
 from tests.builders.daemon.killed_stack import KilledReplica
@@ -30,15 +34,6 @@ from tests.builders.replication.killed_history import (
 )
 from tests.builders.replication.random_writers import RandomWriter
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
-    from dev.stack.hive.sql_session import Session
 
 
 log = logging.getLogger(__name__)

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from daemon.sources.outbox import Outbox
 from daemon.sources.outgoing_events import OutboxSettings
 from daemon.sources.unlogged_partitions import UnloggedPartitions
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
+from handlers.decoding.records.record_writer import Record
+from handlers.events import Event
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
+from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.target.objects import is_insert_only
 from state.event_log.positions import Position
+from state.store import Store
 from tests.builders.components.hive_3 import read_row_ids, read_rows
 from tests.builders.daemon.killed_stack import as_uri
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.decoding.records.record_writer import Record
-    from handlers.events import Event
-    from handlers.replication.loading.bootstrap_run import BootstrapOptions
-    from state.store import Store
 
 
 ACID: Final = "stored as orc tblproperties ('transactional'='true')"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY
 from tests.builders.replication.random_tables import Statement
-
-
-if TYPE_CHECKING:
-    from random import Random
 
 
 TABLES: Final = {

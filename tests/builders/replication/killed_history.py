@@ -7,12 +7,15 @@ import logging
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.cluster import Stack
 from handlers.metastore.client import Metastore
 from handlers.structs.transactions import TxnState
 from tests.builders.daemon.killed_stack import KilledReplica, as_uri, wait_until
@@ -22,13 +25,6 @@ from tests.builders.replication.random_tables import KINDS as TABLES
 from tests.builders.replication.random_tables import Tables, Writing
 from tests.builders.replication.random_writers import RandomWriter
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 log = logging.getLogger(__name__)

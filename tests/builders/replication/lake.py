@@ -4,25 +4,20 @@ systems."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
+from handlers.files.copying.jobs import CopyJobs
 from handlers.files.paths import parse_location
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
 from state.external.directories import parse_directories
 from tests.builders.replication.external import ExternalCopies
 from tests.builders.replication.replica import Replica, build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.files.copying.jobs import CopyJobs
 
 
 @dataclass(frozen=True)

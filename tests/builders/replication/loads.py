@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from handlers.replication.loading.bootstrap_run import SilentBootstrap
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
-from handlers.replication.tables.table_loads import TableLoad
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from handlers.replication.tables.table_loads import LoadedTable
-    from tests.builders.replication.replica import Replica
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
+from tests.builders.replication.replica import Replica
 
 
 @dataclass

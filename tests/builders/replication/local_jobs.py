@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
 from handlers.files.copying.pool import CopyCounters
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Sequence
-
-    from handlers.files.copying.copies import Copier
-    from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
 
 
 @dataclass

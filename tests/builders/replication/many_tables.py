@@ -10,17 +10,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.hive.sql_session import Session
 from handlers.structs.notifications import InsertEventRequestData
+from handlers.structs.objects import Table
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
-    from dev.stack.hive.sql_session import Session
-    from handlers.structs.objects import Table
 
 
 @dataclass

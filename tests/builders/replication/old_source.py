@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dev.fixtures.hive_tables import a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.notifications import InsertEventRequestData
-from handlers.structs.objects import SerDeInfo
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
-    from handlers.structs.objects import Table
+from handlers.structs.objects import SerDeInfo, Table
 
 
 def text_table(db: str, name: str, **options: object) -> Table:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from tests.builders.replication.random_tables import KEYS, KINDS, Statement, Table
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.random_tables import Writing
+from tests.builders.replication.random_tables import KEYS, KINDS, Statement, Table, Writing
 
 
 def create(w: Writing) -> Statement:

@@ -4,11 +4,13 @@ compared with."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from handlers.events import Event, SourceFile
+from handlers.structs.objects import Table
 from tests.builders.replication.replay_events import (
     a_table,
     aborted,
@@ -19,13 +21,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from handlers.structs.objects import Table
 
 
 NAMES = ("a", "b", "c")

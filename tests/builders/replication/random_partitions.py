@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from tests.builders.replication.random_tables import Statement
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.random_tables import Table, Writing
+from tests.builders.replication.random_tables import Statement, Table, Writing
 
 
 def add(w: Writing, table: Table) -> Statement:

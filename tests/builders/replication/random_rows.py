@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.builders.replication.random_tables import Statement
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.random_tables import Table, Writing
+from tests.builders.replication.random_tables import Statement, Table, Writing
 
 
 def insert(w: Writing, table: Table) -> Statement:

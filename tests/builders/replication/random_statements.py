@@ -7,18 +7,14 @@ never with this model.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.builders.replication import random_changes as changes
 from tests.builders.replication import random_partitions as partitions
 from tests.builders.replication import random_rows as rows
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.builders.replication.random_tables import Statement, Table, Writing
+from tests.builders.replication.random_tables import Statement, Table, Writing
 
 
 TABLES_MAX: Final = 12

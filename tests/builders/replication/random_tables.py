@@ -4,15 +4,12 @@ and partitions."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, PLAIN
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from random import Random
 
 
 KINDS: Final = {

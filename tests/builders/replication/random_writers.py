@@ -4,20 +4,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from dev.stack.errors import SqlFailed, StackError
+from dev.stack.hive.sql_session import Session
+from tests.builders.replication.random_tables import Statement
 from tests.builders.replication.small_workload import roll_back
-
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.random_tables import Statement
 
 
 log = logging.getLogger(__name__)

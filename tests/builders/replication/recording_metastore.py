@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from handlers.metastore.calls import V4_2
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from handlers.metastore.calls import HiveVersion
+from handlers.metastore.calls import V4_2, HiveVersion
 
 
 @dataclass(frozen=True, slots=True)

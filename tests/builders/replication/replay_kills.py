@@ -8,22 +8,17 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.failpoints import VARIABLE
 from state.store.sqlite import SqliteStore
-from tests.builders.replication.replica import build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.replication.replica import Replica
-    from tests.builders.replication.small_workload import Written
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import Written
 
 
 PROJECT = Path(__file__).parents[3]

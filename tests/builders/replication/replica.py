@@ -7,38 +7,33 @@ tests of its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.notifications import read_events
+from handlers.events import Event
 from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import CopyJobs
 from handlers.files.copying.pool import CopyPool
-from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.filesystems import FileSystems
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap import begin_bootstrap
+from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
+from handlers.structs.objects import Table
 from state.errors import NotFound
 from state.event_log.positions import POSITION_KEY, Position
+from state.store import Store
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
-
-    from handlers.events import Event
-    from handlers.files.copying.jobs import CopyJobs
-    from handlers.files.filesystems import FileSystems
-    from handlers.files.paths import Location
-    from handlers.replication.loading.bootstrap_run import BootstrapOptions
-    from handlers.structs.objects import Table
-    from state.store import Store
 
 
 _NO_SQL: Final[Any] = None

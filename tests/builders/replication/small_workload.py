@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dev.demo.workload import ROLL_BACK_AFTER_WRITING
 from dev.fixtures.hive_tables import ACID as ACID_PARAMETERS
 from dev.fixtures.hive_tables import a_partition, a_table
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
 
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

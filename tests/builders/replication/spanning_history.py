@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
+from dev.stack.cluster import Stack
 from tests.builders.daemon.killed_stack import KilledReplica, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.killed_history import abort_abandoned, await_ended, run_and_kill
 from tests.builders.replication.random_tables import Statement
 from tests.builders.replication.random_writers import RandomWriter
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from dev.stack.cluster import Stack
 
 
 DATABASES: Final = 5

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.files.systems.schemes import open_file_systems
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"

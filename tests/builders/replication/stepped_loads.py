@@ -4,19 +4,15 @@ results."""
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from handlers.files.copying.pool import CopyPool
 from handlers.replication.loading.load_thread import LoadThread
+from handlers.replication.loading.resume import ReadEvents
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from tests.builders.daemon.loops import eventually
-
-
-if TYPE_CHECKING:
-    from handlers.replication.loading.resume import ReadEvents
-    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
-    from tests.builders.replication.replica import Replica
+from tests.builders.replication.replica import Replica
 
 
 class SteppedLoads:

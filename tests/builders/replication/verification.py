@@ -3,22 +3,17 @@ says."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from dev.stack.hive.sql_session import Session
 from handlers.files.systems.schemes import open_file_systems
+from handlers.replication.verification.findings import Difference, TableResult
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.replication.verification.findings import Difference, TableResult
-    from tests.builders.replication.replica import Replica
+from tests.builders.replication.replica import Replica
 
 
 @dataclass

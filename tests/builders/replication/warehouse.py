@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
+from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-
-
-if TYPE_CHECKING:
-    from handlers.files.filesystems import FileSystems
 
 
 DELTA = "delta_0000005_0000005_0000"

@@ -4,20 +4,14 @@ both sides."""
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from dev.demo.compare import Side, compare_databases
 from dev.demo.workload import QUERIES, Step, steps
 from dev.stack.errors import SqlFailed
-from tests.builders.replication.replica import build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.components.clusters import Pair
-    from tests.builders.replication.replica import Replica
+from dev.stack.hive.sql_session import Session
+from tests.builders.components.clusters import Pair
+from tests.builders.replication.replica import Replica, build_replica
 
 
 def write_workload(sql: Session, db: str) -> None:

@@ -8,15 +8,12 @@ real HBase.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from handlers.hbase.gateway import Gateway
 from handlers.hbase.store import HBaseStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 Row = dict[bytes, list[tuple[int, bytes]]]

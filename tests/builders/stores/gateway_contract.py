@@ -3,14 +3,9 @@ replace it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handlers.hbase import layout
+from handlers.hbase.gateway import Gateway
 from handlers.hbase.layout import KEYS_ONLY
-
-
-if TYPE_CHECKING:
-    from handlers.hbase.gateway import Gateway
 
 
 AWKWARD = [b"\x00", b"\x00\x00", b"'", b"''", b"a", b"a\x00", b"a\xff", b"\xe6\x97\xa5", b"\xff", b"\xff\xff"]

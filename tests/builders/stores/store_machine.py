@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-
-if TYPE_CHECKING:
-    from state.store import Reader, Store, Transaction
+from state.store import Reader, Store, Transaction
 
 
 Model = dict[bytes, bytes]

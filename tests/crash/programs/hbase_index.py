@@ -7,16 +7,13 @@ short, so that loads go out before their commit too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from multiprocessing.synchronize import Event
+from typing import Final
 
 from handlers import failpoints
 from handlers.hbase import transaction
 from handlers.hbase.store import open_store
 from state.partitions.index.partition_index import PartitionIndex
-
-
-if TYPE_CHECKING:
-    from multiprocessing.synchronize import Event
 
 
 STEPS: Final = 6

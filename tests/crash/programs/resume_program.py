@@ -10,15 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from handlers.replication.loading import catch_up, follower
+from handlers.replication.loading.resume import ReadEvents
 from tests.builders.replication.replay_kills import killed_replica
-
-
-if TYPE_CHECKING:
-    from handlers.replication.loading.resume import ReadEvents
-    from tests.builders.replication.replica import Replica
+from tests.builders.replication.replica import Replica
 
 
 def main(text: str) -> None:

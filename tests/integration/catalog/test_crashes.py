@@ -9,20 +9,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PRESENT
 from tests.builders.catalog.followed_catalog import rebuilt, reindexed, rules_for
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = pytest.mark.crash

@@ -6,20 +6,15 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.catalog.followed_catalog import catalog_settings
 from tests.builders.daemon.http_client import Api
 from tests.builders.daemon.tideline_process import daemon, ended, tideline, write_config
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 Start = Callable[[], subprocess.Popen[str]]

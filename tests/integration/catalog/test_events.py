@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,17 +10,14 @@ from daemon.catalog.branch import OpenSource
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.queries import CoverRange
 from dev.fixtures.hive_tables import a_partition
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.client import Metastore
 from state.errors import BadInput
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 Make = Callable[[Rules], FollowedCatalog]

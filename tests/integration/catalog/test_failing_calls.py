@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.loads import steps
 from handlers.catalog.following.table_state import PAUSE_MAX_S
@@ -22,11 +24,6 @@ from state.store.memory import MemoryStore
 from tests.builders.catalog.flaky_source import FAULTS, FlakySource
 from tests.builders.catalog.followed_catalog import FollowedCatalog, rebuilt, rules_for
 from tests.builders.catalog.hive_changes import FREE, KINDS, NAMES, HiveChanges
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 class Failing:

@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.service.command_line import call
 from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.catalog.followed_catalog import catalog_settings
 from tests.builders.daemon.http_client import Api
 from tests.builders.daemon.tideline_process import daemon, ended, write_config
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 Tideline = Callable[..., subprocess.CompletedProcess[str]]

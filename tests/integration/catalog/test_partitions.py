@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.calls import DECLARED, Call
+from handlers.metastore.client import Metastore
 from handlers.structs import binary
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
 from handlers.structs.objects import Partition
 from handlers.structs.struct import i16
 from state.errors import NotFound
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
 
 
 BY_FILTER = Call(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from dev.fixtures.hive_tables import a_table
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.event_batch import _find_overwritten
 from handlers.catalog.following.ports import NullObserver
@@ -24,13 +27,6 @@ from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLA
 from state.timelines.timeline import Timeline
 from tests.builders.catalog.followed_catalog import FollowedCatalog, followed_catalog, rules_for
 from tests.builders.catalog.steps import finish
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 DT = build_key_prefix(UpdatePeriod.DAILY, "dt")

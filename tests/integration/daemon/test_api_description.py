@@ -8,23 +8,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.status.address import running_daemon
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.components.availability import require_program
 from tests.builders.daemon.http_client import asked, told_port
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 HERE = Path(__file__).parent

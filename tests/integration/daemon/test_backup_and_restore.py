@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.target.fencing import EPOCH
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 @pytest.fixture

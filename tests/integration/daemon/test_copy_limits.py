@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.daemon.http_client import asked, told_port
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 INSERT_ONLY = "tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"

@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.replica.external.status import EXTERNAL
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
 
-
-if TYPE_CHECKING:
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 FILES = 24
 ROW = "x" * 99 + "\n"

@@ -7,24 +7,19 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.flat.status import FLATS
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.components.processes import group
 from tests.builders.daemon.http_client import asked, told_port
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.daemon.tideline_process import write_config
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 HOUR_S = 3_600

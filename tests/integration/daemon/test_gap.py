@@ -5,28 +5,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dev.stack.endpoints import ClusterEndpoints
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from dev.stack.hive.settings import ClusterSettings
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
 
 
 FORGETFUL = ClusterSettings(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from daemon.config.fields import BYTES_PER_S_MIN
+from daemon.status.model import DaemonStatus, ProjectionView
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.components.mounts import mounted
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from daemon.status.model import DaemonStatus, ProjectionView
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 FILES = 600

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from daemon.process.inbox import send_request
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_a_policy_is_paused_resumed_and_repaired_while_the_daemon_runs(

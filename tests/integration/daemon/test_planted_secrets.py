@@ -10,8 +10,9 @@ import struct
 import subprocess
 import threading
 import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -19,10 +20,6 @@ import yaml
 
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.tideline_process import COMMAND, tideline
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 KAFKA = (

@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import signal
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 @pytest.mark.long

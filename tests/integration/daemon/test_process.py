@@ -7,19 +7,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.daemon.running_daemon import status_when
 from tests.builders.daemon.tideline_process import daemon, ended, kafka_settings, tideline, write_config
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 Start = Callable[..., subprocess.Popen[str]]

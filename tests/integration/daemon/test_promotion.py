@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,17 +13,11 @@ import yaml
 from daemon.replica.status.points import POINTS
 from daemon.retention.status import RETENTION
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from tests.builders.daemon.running_daemon import configured
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import ACID
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.daemon.running_daemon import RunningDaemon
 
 
 @pytest.mark.long

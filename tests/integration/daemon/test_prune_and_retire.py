@@ -7,22 +7,17 @@ import json
 import signal
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from daemon.replica.status.left import LEFT
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from tests.builders.daemon.running_daemon import configured
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.daemon.running_daemon import RunningDaemon
 
 
 @pytest.mark.long

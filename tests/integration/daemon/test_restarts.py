@@ -8,23 +8,18 @@ differences would show in its objects, write ids and files.
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack import cli
 from dev.stack.cluster import Stack
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 DB = "rocky"

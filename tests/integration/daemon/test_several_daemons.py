@@ -5,26 +5,21 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from daemon.config.settings.daemons import DaemonsConfig
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def share(daemon: RunningDaemon, dbs: Sequence[str], *, count: int, ordinal: int) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
 from daemon.replica.status.points import POINTS
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import told_port
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_an_operator_pauses_and_resumes_a_policy_in_the_browser(

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bench.hostile.storms import MEMORY_MAX_MB, measure_storm
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import Endpoints
+from dev.stack.endpoints import Endpoints
 
 
 def test_a_storm_on_every_port_stops_neither_probes_nor_clients_nor_replication(stack: Endpoints) -> None:

@@ -4,23 +4,18 @@ caught up."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.status.model import READ_S_MAX
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from state.errors import KafkaUnavailable
 from tests.builders.components.proxy import Proxy
 from tests.builders.daemon.running_daemon import configured
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_a_broker_that_is_down_is_not_a_topic_that_cannot_be_created(stack: Endpoints, topic: str) -> None:

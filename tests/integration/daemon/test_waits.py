@@ -4,22 +4,17 @@ waited for without a call of the metastore."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.daemon.http_client import Api
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.partition_calls import has_waits, partition_calls
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_a_script_reads_on_the_replica_what_it_has_written_at_the_source(

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 import orjson
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode
 from handlers.events import Embedded, Event, FilesWritten, Inserted, TxnCommitted, Undecodable, Unhandled
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.structs.notifications import NotificationEvent
+from handlers.structs.notifications import NotificationEvent
 
 
 WORKLOAD = """

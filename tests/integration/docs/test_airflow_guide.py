@@ -12,24 +12,19 @@ import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from daemon.status.address import running_daemon
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.components.page_runner import DOCS
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.partition_calls import has_waits, partition_calls
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = pytest.mark.long

@@ -5,8 +5,9 @@ Only paths and addresses differ from those in the containers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,11 +20,6 @@ from tests.builders.components.availability import start_or_skip
 from tests.builders.components.compose_file import read_daemon_config, read_hive_settings
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.daemon.running_daemon import RunningDaemon
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

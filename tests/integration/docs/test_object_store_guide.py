@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +10,6 @@ from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import on_file_system, running_pair
 from tests.builders.components.object_store import TestStore, in_store
 from tests.builders.components.page_runner import DOCS, PageRunner
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 pytestmark = pytest.mark.long

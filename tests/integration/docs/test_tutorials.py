@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.process.ports import free_port
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
 from tests.builders.components.java_programs import hdfs_program, kafka_programs
 from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints, Endpoints
 
 
 def roots(cluster: ClusterEndpoints) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,10 +11,6 @@ from dev.stack import cli
 from dev.stack.hive.servers import Metastore
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="package")

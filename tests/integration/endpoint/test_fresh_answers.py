@@ -8,10 +8,10 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,10 +26,6 @@ from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.tideline_process import tideline
 from tests.builders.endpoint.histories import History, Read, run_all, write
 from tests.builders.endpoint.served import Served, client_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 pytestmark = pytest.mark.long

@@ -6,26 +6,20 @@ Both use ``get_table``, which Hive 4.2 does not have. Directly they fail, as use
 
 from __future__ import annotations
 
+import subprocess
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
+from hmsclient.hmsclient import HMSClient
 
+from dev.stack.hive.servers import Metastore
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.hudi import Hudi, fetch_hudi, rows_of
 from tests.builders.endpoint.served import client_of
-
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from hmsclient.hmsclient import HMSClient
-
-    from dev.stack.hive.servers import Metastore
 
 
 pytestmark = pytest.mark.long

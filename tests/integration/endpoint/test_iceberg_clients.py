@@ -13,7 +13,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -22,10 +21,7 @@ from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
 from thrift.Thrift import TApplicationException
 
 from dev.stack.downloads.jars import locate_jars, read_lock
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.servers import Metastore
+from dev.stack.hive.servers import Metastore
 
 
 WRITERS = 3

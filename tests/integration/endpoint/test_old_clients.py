@@ -6,20 +6,17 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hmsclient import hmsclient
 from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.Thrift import TApplicationException
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.hive.servers import Metastore
+from dev.stack.hive.servers import Metastore
 
 
 INVALID = "Invalid method name: 'get_table'"

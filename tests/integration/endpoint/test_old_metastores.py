@@ -8,7 +8,7 @@ as that of 3.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,22 +16,15 @@ from hypothesis import strategies as st
 
 from daemon.endpoint.answers.partition_calls import CALLS_OF_HIVE_4
 from daemon.endpoint.answers.table_access import Reason
+from daemon.endpoint.protocol.wire import Message
 from daemon.endpoint.verification.verifier import UNORDERED
 from dev.stack.hive.old_metastore import OldMetastore
 from tests.builders.components.availability import start_or_skip
-from tests.builders.endpoint.index_and_metastore import every_call, indexed_tables
+from tests.builders.endpoint.index_and_metastore import IndexAndMetastore, every_call, indexed_tables
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, WORDS
-from tests.builders.partitions.indexed_tables import conditions
+from tests.builders.partitions.indexed_tables import Condition, conditions
 from tests.builders.partitions.metastore_and_index import TEXTS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.endpoint.protocol.wire import Message
-    from tests.builders.endpoint.index_and_metastore import IndexAndMetastore
-    from tests.builders.partitions.indexed_tables import Condition
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,24 +13,22 @@ from hypothesis import strategies as st
 
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.table_access import Reason
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules
 from tests.builders.catalog.followed_catalog import catalogs_of
-from tests.builders.endpoint.index_and_metastore import every_call, indexed_tables, responder_of
+from tests.builders.endpoint.index_and_metastore import (
+    IndexAndMetastore,
+    every_call,
+    indexed_tables,
+    responder_of,
+)
 from tests.builders.endpoint.partition_requests import binary_value, positional, request
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, WORDS
 from tests.builders.partitions.hive_expressions import HiveWriter, call, column, constant
-from tests.builders.partitions.indexed_tables import DEFAULT, conditions
+from tests.builders.partitions.indexed_tables import DEFAULT, Condition, conditions
 from tests.builders.partitions.metastore_and_index import TEXTS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.endpoint.index_and_metastore import IndexAndMetastore
-    from tests.builders.partitions.indexed_tables import Condition
 
 
 BY_EXPRESSION = {"get_partitions_by_expr", "get_partition_names_req", "get_partitions_spec_by_expr"}

@@ -8,8 +8,9 @@ through an endpoint that has no index, and its answers with those of the same se
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,22 +20,15 @@ from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.verifier import is_same_answer
 from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack.hive.servers import Metastore as MetastoreServer
 from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.endpoint.served import Served
 from tests.builders.endpoint.spark_session import spark_at
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, WORDS
-from tests.builders.partitions.indexed_tables import conditions
+from tests.builders.partitions.indexed_tables import Condition, conditions
 from tests.builders.partitions.metastore_and_index import COLUMNS, sixty_rows
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.hive.servers import Metastore as MetastoreServer
-    from tests.builders.partitions.indexed_tables import Condition
 
 
 pytestmark = pytest.mark.long

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -27,10 +27,6 @@ from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.partition_requests import positional, read_answer
 from tests.builders.partitions.text_databases import BY_BYTES
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 TEXTS = (

@@ -7,8 +7,10 @@ import json
 import socket
 import ssl
 import struct
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hmsclient import hmsclient
@@ -27,16 +29,9 @@ from handlers.metastore.addresses import Address, PasswordLogin, use_logins
 from handlers.metastore.client import Metastore as Client
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
-from tests.builders.certificates import a_certificate
+from tests.builders.certificates import Certificate, a_certificate
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.builders.certificates import Certificate
 
 
 STORE_PASSWORD = "changeit"  # noqa: S105 - of a keystore that exists during the test

@@ -6,24 +6,18 @@ with one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.fixtures.hive_tables import a_partition
+from dev.stack.hive.servers import Metastore as MetastoreServer
 from handlers.metastore.client import Metastore
 from tests.builders.endpoint.served import Served
 from tests.builders.endpoint.spark_predicates import COLUMNS, predicates, rows
-from tests.builders.endpoint.spark_session import spark_at
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.hive.servers import Metastore as MetastoreServer
-    from tests.builders.endpoint.spark_session import SparkSession
+from tests.builders.endpoint.spark_session import SparkSession, spark_at
 
 
 pytestmark = pytest.mark.long

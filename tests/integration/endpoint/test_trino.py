@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from dev.stack.hive.servers import Metastore
 from dev.stack.servers.trino import Trino
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.served import Served
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.hive.servers import Metastore
 
 
 pytestmark = pytest.mark.long

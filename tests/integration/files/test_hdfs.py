@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import hdfs_native
 import pytest
@@ -13,19 +14,13 @@ from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
 from handlers.files.copying.checksums import parse_checksum
 from handlers.files.copying.copies import Copier, CopyTask
+from handlers.files.filesystems import FileSystems
 from handlers.files.listing import list_plain_files, list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import checksum_of, write
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.files.filesystems import FileSystems
 
 
 BLOCK_BYTES = 64 << 10

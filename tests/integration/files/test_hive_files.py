@@ -5,27 +5,22 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.fields import parse_source_files
 from handlers.decoding.messages import Limits
+from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, build_copy_task
+from handlers.files.filesystems import FileSystems
 from handlers.files.listing import list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import SourceFile
-    from handlers.files.filesystems import FileSystems
 
 
 @pytest.fixture

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.fs
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask
+from handlers.files.filesystems import FileSystems
 from handlers.files.listing import list_plain_files, list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.arrow import BUFFERED_BYTES_MAX
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, TidelineError
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.files.filesystems import FileSystems
-    from tests.builders.components.object_store import TestStore
+from tests.builders.components.object_store import TestStore
 
 
 pytestmark = pytest.mark.integration

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.stack.downloads.jars import locate_jars, read_lock
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
 from streaming.split import plain_rows
@@ -19,12 +21,6 @@ from streaming.table.metastore_table import MetastoreTable
 from streaming.table.spark_catalog import SparkCatalog
 from tests.builders.components.object_store import TestStore, hadoop_jars
 from tests.builders.components.spark_sessions import spark_with_metastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 HERE = Path(__file__).parent

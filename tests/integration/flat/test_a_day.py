@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +22,6 @@ from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import Limits
 from tests.builders.flat.columns import spark_json_path
 from tests.builders.flat.streams import Stream, key, rules
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 HOUR_S = 3_600

@@ -3,18 +3,16 @@ local disk."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.builders.components.object_store import TestStore
 from tests.integration.flat.test_a_day import (
     stream,
     test_after_a_day_every_value_is_in_its_column_or_rescued,
 )
 
-
-if TYPE_CHECKING:
-    from tests.builders.components.object_store import TestStore
 
 __all__ = ["stream", "test_after_a_day_every_value_is_in_its_column_or_rescued"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,6 @@ from streaming.upkeep import backfill as backfilling
 from streaming.upkeep import raw_hours
 from streaming.upkeep.backfill import backfill
 from tests.builders.flat.streams import Stream, key, rules
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 HOUR_S = 3_600

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from dev.stack.hive.sql_session import Session
+from handlers.files.paths import Location
 from state.columns.types import ColumnType
 from streaming.batch.footers import FooterReader
 from streaming.split.file_columns import write_columns
 from streaming.table.current_files import CurrentTableFile
 from streaming.table.hours import HourColumns
+from streaming.table.metastore_table import MetastoreTable
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.integration.flat.test_plain_rows import session, without_parser
 from tideline import open_dataset
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.files.paths import Location
-    from streaming.table.metastore_table import MetastoreTable
 
 
 __all__ = ["session"]

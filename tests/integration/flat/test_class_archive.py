@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +17,6 @@ from streaming.driver import class_archive
 from streaming.driver.class_archive import NAME, VARIABLE
 from tests.builders.daemon.tideline_process import write_config
 
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 pytestmark = pytest.mark.long
 DEADLINE_S = 600.0

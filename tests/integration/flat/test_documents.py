@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,6 @@ from streaming.split.splitter import REQUIRED_CONF, split
 from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of
 from tests.builders.flat.streams import Stream, rules
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 START = int(time.time()) // 3_600 * 3_600 - 3 * 3_600

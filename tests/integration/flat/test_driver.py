@@ -11,25 +11,21 @@ import threading
 import time
 from codecs import BOM_UTF8
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from state.columns.types import ColumnType
 from state.errors import FilesUnavailable, NotFound
 from streaming.driver.assembly import assemble
+from streaming.driver.progress import StopReason
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, Sealing
 from streaming.split import plain_rows
 from tests.builders.flat.streams import Stream, rules
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from streaming.driver.progress import StopReason
 
 
 HOUR_S = 3_600

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from streaming.settings import EpochUnit
 from streaming.source.event_times import event_seconds, read_seconds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 TIME = 1_795_170_600

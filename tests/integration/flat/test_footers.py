@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from state.columns.types import NOTHING, Evidence, integers
 from state.errors import FilesUnavailable, StateCorrupt
 from streaming.batch.footers import EMPTY, ColumnFooter, Footer, FooterReader, Kind
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def written(frame: Any, directory: Path) -> list[str]:

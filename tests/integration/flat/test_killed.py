@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dev.stack.endpoints import ClusterEndpoints
+from handlers.metastore.client import Metastore
 from tests.builders.flat.kills.driver_kills import Killed
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
 
 
 def test_a_driver_killed_between_two_files_of_a_batch_resumes_without_loss_or_duplicates(

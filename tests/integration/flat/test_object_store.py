@@ -8,11 +8,15 @@ letters and checkpoint are in a bucket of the test's own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.builders.components.object_store import hadoop_jars, hive_with_store
+from dev.stack.endpoints import ClusterEndpoints
+from handlers.metastore.client import Metastore
+from tests.builders.components.object_store import TestStore, hadoop_jars, hive_with_store
 from tests.builders.flat.kills.driver_kills import Killed
 from tests.integration.flat.test_stream import (
     base,
@@ -26,14 +30,6 @@ from tests.integration.flat.test_stream import (
     test_without_renames_files_are_copied_according_to_the_staged_record,
 )
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
-    from tests.builders.components.object_store import TestStore
 
 __all__ = [
     "base",

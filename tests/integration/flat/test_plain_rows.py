@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,6 @@ from tests.integration.flat.test_split_equals_get_json_object import (
     VALUES,
     types_seen,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 
 TYPES = [each for each in ColumnType if each is not ColumnType.NULL]

@@ -7,20 +7,16 @@ import json
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from state.columns.slots import Layout
 from state.columns.types import ColumnType
 from streaming.batch.footers import FooterReader
 from streaming.settings import Sealing
 from tests.builders.flat.streams import Stream, rules
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from state.columns.slots import Layout
 
 
 HOUR_S = 3_600

@@ -7,18 +7,22 @@ the same answers to filters.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dev.stack.hive.sql_session import Session
+from handlers.files.paths import Location
 from state.columns.paths import KeyPath
-from state.columns.slots import SlotState
+from state.columns.slots import Layout, SlotState
 from state.columns.types import ColumnType
 from streaming.storage.hadoop import HadoopStorage
 from streaming.table.compatibility_view import OldName, locate_collapsed
 from streaming.table.hours import HOUR_S, HourColumns
+from streaming.table.metastore_table import MetastoreTable
 from streaming.table.value_counts import count_retained_values, format_nonnull, list_data_files
 from tests.builders.flat.layouts import (
     HOUR,
@@ -29,15 +33,6 @@ from tests.builders.flat.layouts import (
     retyped,
     with_keys,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dev.stack.hive.sql_session import Session
-    from handlers.files.paths import Location
-    from state.columns.slots import Layout
-    from streaming.table.metastore_table import MetastoreTable
 
 
 Rows = list[tuple[str, ...]]

@@ -7,7 +7,8 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset
 import pytest
@@ -18,10 +19,6 @@ from streaming.upkeep.backfill import backfill
 from streaming.upkeep.type_changes import begin_narrowing
 from tests.builders.flat.streams import Stream, key, rules
 from tideline import open_dataset
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 pytestmark = pytest.mark.long

@@ -4,7 +4,9 @@ decision."""
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,11 +21,6 @@ from streaming.mining.model import MiningRules, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.sql_files import SqlFilesSource
 from tests.builders.flat.streams import Stream, key, rules
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 HOUR_S = 3_600

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +23,6 @@ from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of
 from tests.integration.flat.test_plain_rows import TYPES, session, without_parser
 from tests.integration.flat.test_split_equals_get_json_object import types_seen
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 __all__ = ["session"]

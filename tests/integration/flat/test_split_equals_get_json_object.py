@@ -4,7 +4,8 @@ listed here."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,7 @@ from state.errors import ConfigError
 from streaming.split.splitter import REQUIRED_CONF, split
 from tests.builders.components.availability import start_or_skip
 from tests.builders.flat.columns import a_key
-from tests.builders.flat.json_rows import layout_of, mutated, told, webhooks
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.builders.flat.json_rows import Told
+from tests.builders.flat.json_rows import Told, layout_of, mutated, told, webhooks
 
 
 A = a_key("a")

@@ -7,16 +7,14 @@ import json
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders.daemon.tideline_process import write_config
 from tests.crash.programs.flat_program import SHORT_LIVED
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.long
 DEADLINE_S = 600.0

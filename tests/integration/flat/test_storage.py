@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
 from streaming.storage.hadoop import HadoopStorage, StorageByLocation, open_storage
 from streaming.storage.local_disk import local_path
-from streaming.storage.port import StorageEntry
+from streaming.storage.port import Storage, StorageEntry
+from tests.builders.components.object_store import TestStore
 from tests.builders.components.spark_sessions import copy_file
-
-
-if TYPE_CHECKING:
-    from streaming.storage.port import Storage
-    from tests.builders.components.object_store import TestStore
 
 
 @pytest.fixture(params=["disk", "renames", "manifest", "object store"])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
 from state.columns.types import ColumnType
 from state.errors import Inconsistent, InvalidRequest
 from streaming.batch.footers import Kind
@@ -19,12 +22,6 @@ from streaming.upkeep.backfill import backfill
 from streaming.upkeep.type_changes import begin_narrowing
 from tests.builders.components.spark_sessions import copy_file
 from tests.builders.flat.streams import Stream, key, rules
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
 
 
 HOUR_S = 3_600

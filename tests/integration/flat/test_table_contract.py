@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import whole_number_statistics
+from handlers.files.paths import Location
+from handlers.metastore.client import Metastore
 from state.columns.types import ColumnType
 from state.errors import AlreadyExists, Conflict, InvalidRequest, LimitExceeded, NotFound, StateLocked
 from streaming.table.catalog import HiveCatalog
+from streaming.table.flat_table import TableState
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import SKEW_S, WriterLease
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
 from tests.builders.flat.layouts import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.files.paths import Location
-    from handlers.metastore.client import Metastore
-    from streaming.table.flat_table import TableState
 
 
 COLUMNS = {

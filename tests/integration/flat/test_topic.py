@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -20,10 +21,6 @@ from streaming.settings import KafkaSource
 from streaming.source.raw_events import open_source
 from streaming.source.topic_identity import SparkTopicReader
 from tests.builders.flat.streams import Stream, rules
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 HOUR_S = 3_600

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,14 +16,8 @@ from daemon.service.command_line import tideline
 from state.errors import ConfigError
 from streaming.driver import commands
 from streaming.driver.run import Driver
+from streaming.settings import FlatSettings
 from tests.builders.flat.streams import Stream
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from streaming.settings import FlatSettings
 
 
 START = (int(time.time()) - 400 * 86_400) // 3_600 * 3_600

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +13,6 @@ from dev.stack.servers.hbase import HBase
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.store import HBaseStore, open_store
 from tests.builders.components.availability import start_or_skip
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 HOST = "127.0.0.1"

@@ -4,20 +4,16 @@ nothing."""
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following.loads import steps
+from handlers.hbase.store import HBaseStore
 from state.errors import HBaseUnavailable
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected
 from tests.builders.catalog.random_changes import drawn_change
-
-
-if TYPE_CHECKING:
-    from handlers.hbase.store import HBaseStore
 
 
 @pytest.fixture(autouse=True)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.hbase.store import HBaseStore
 from state.partitions.filters.conditions import AllOf, AnyOf, Condition, Leaf, compile_check
 from state.partitions.filters.dialect import Dialect
 from state.partitions.filters.intervals import Interval
+from state.partitions.index.partition_index import PartitionIndex
 from state.store import prefix_end
-from tests.builders.partitions.indexed_tables import NAIVE_COLUMNS, TABLE, an_index, conditions, rows_of
-
-
-if TYPE_CHECKING:
-    from handlers.hbase.store import HBaseStore
-    from state.partitions.index.partition_index import PartitionIndex
-    from tests.builders.partitions.indexed_tables import NaiveColumn
+from tests.builders.partitions.indexed_tables import (
+    NAIVE_COLUMNS,
+    TABLE,
+    NaiveColumn,
+    an_index,
+    conditions,
+    rows_of,
+)
 
 
 DIALECT = Dialect(all_types=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from multiprocessing.process import BaseProcess
 
 import pytest
 
@@ -14,11 +15,6 @@ from handlers.hbase.store import HBaseStore, open_store
 from state.partitions.index import records
 from state.partitions.index.partition_index import PartitionIndex
 from tests.crash.programs.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from multiprocessing.process import BaseProcess
 
 
 HOST = "127.0.0.1"

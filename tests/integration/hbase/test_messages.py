@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.loads import steps
+from handlers.hbase.store import HBaseStore
 from tests.builders.catalog.indexed_source import Indexed
-
-
-if TYPE_CHECKING:
-    from handlers.hbase.store import HBaseStore
 
 
 PARTITIONS = 1_500

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from dev.stack.servers.hbase import HBase
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.store import HBaseStore, open_store
 from state.errors import HBaseUnavailable
+from state.store import Store
 from tests.builders.stores.gateway_contract import GatewayContract, put, value_of
 from tests.builders.stores.store_machine import StoreMachine
-
-
-if TYPE_CHECKING:
-    from dev.stack.servers.hbase import HBase
-    from state.store import Store
 
 
 HOST = "127.0.0.1"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dev.stack.servers.kafka import Kafka
 from tests.builders.kafka.relay_and_readers import Stream
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 StreamOf = Callable[..., Stream]

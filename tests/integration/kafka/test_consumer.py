@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from daemon.consumer.projection import follow
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
+from dev.stack.servers.kafka import Kafka
 from handlers.decoding.records.encoder import encode_lost
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
@@ -24,14 +27,7 @@ from tests.builders.kafka.relay_and_readers import (
     run_in_turns,
     wait_until,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.consumer.topic_reader import TopicReader
-    from dev.stack.servers.kafka import Kafka
-    from tests.integration.kafka.conftest import StreamOf
+from tests.integration.kafka.conftest import StreamOf
 
 
 def add(stream: Stream, first: int, last: int) -> None:

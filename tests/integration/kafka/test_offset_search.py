@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from daemon.kafka.offset_search import OffsetReader, find_last, find_offset
+from daemon.kafka.offset_search import LocatedRecord, OffsetReader, find_last, find_offset
 from state.errors import KafkaUnavailable, NotFound
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from daemon.kafka.offset_search import LocatedRecord
-    from tests.builders.kafka.relay_and_readers import Stream
-    from tests.integration.kafka.conftest import StreamOf
+from tests.builders.kafka.relay_and_readers import Stream
+from tests.integration.kafka.conftest import StreamOf
 
 
 def value(event_id: int) -> bytes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -12,22 +12,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from daemon.process.loops.loop import Job, LoopState
+from daemon.relay.loop import RelayLoop
 from daemon.relay.publisher import Publisher, RelaySettings
+from dev.stack.servers.kafka import Kafka
+from handlers.structs.notifications import NotificationEvent
 from state.errors import GapDetected, Inconsistent, InvalidRequest, KafkaUnavailable, MetastoreUnavailable
 from state.event_log.positions import Position
 from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import outbox, records_of
 from tests.builders.kafka.relay_and_readers import Stream, drain, wait_until
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.relay.loop import RelayLoop
-    from dev.stack.servers.kafka import Kafka
-    from handlers.structs.notifications import NotificationEvent
-    from tests.integration.kafka.conftest import StreamOf
+from tests.integration.kafka.conftest import StreamOf
 
 
 def events(first: int, last: int) -> Iterator[NotificationEvent]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,20 +15,14 @@ from daemon.process.loops.supervisor import Supervisor
 from daemon.relay.loop import RelayLoop
 from daemon.relay.publisher import RelaySettings
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
 from state.event_log.positions import Position, Step
 from tests.builders.kafka.fake_log import Line
-from tests.builders.kafka.relay_and_readers import drain, wait_until
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.kafka.relay_and_readers import Stream
-    from tests.integration.kafka.conftest import StreamOf
+from tests.builders.kafka.relay_and_readers import Stream, drain, wait_until
+from tests.integration.kafka.conftest import StreamOf
 
 
 @pytest.fixture(scope="module")

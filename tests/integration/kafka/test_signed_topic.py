@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.dead_letter_reader import DeadLetterReader
 from daemon.kafka.signatures import Signatures
 from handlers.decoding.records.encoder import encode_lost
-from handlers.events import DatabaseCreated
+from handlers.events import DatabaseCreated, Event
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl
 from tests.builders.kafka.fake_topics import outbox, records_of
 from tests.builders.kafka.relay_and_readers import Stream, drain
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.events import Event
-    from tests.integration.kafka.conftest import StreamOf
+from tests.integration.kafka.conftest import StreamOf
 
 
 OLD = Signatures("src", (b"o" * 32,))

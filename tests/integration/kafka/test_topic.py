@@ -3,8 +3,6 @@ refused."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 # re-exported implicitly
@@ -15,11 +13,8 @@ from daemon.kafka.topic import Topic, TopicSettings, Watermarks
 from state.errors import ConfigError, KafkaUnavailable, NotFound
 from state.event_log.retention import NEVER, TopicLimits
 from tests.builders.kafka.fake_log import ddl
-
-
-if TYPE_CHECKING:
-    from tests.builders.kafka.relay_and_readers import Stream
-    from tests.integration.kafka.conftest import StreamOf
+from tests.builders.kafka.relay_and_readers import Stream
+from tests.integration.kafka.conftest import StreamOf
 
 
 def create_foreign_topic(stream: Stream, partitions: int = 1, **config: str) -> None:

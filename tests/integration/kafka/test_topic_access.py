@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
@@ -18,10 +18,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 from daemon.sources.checks.topic_checks import check_topic
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 from tests.builders.components.availability import start_or_skip
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")

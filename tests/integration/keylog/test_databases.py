@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from dev.stack.servers.databases import PASSWORD
+from dev.stack.servers.databases import PASSWORD, DatabaseServer
 from state.errors import InvalidRequest, KeyLogUnavailable
 from streaming.keylog.database import parse_address
 from streaming.keylog.log import KeyLog
@@ -15,10 +13,6 @@ from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.components.databases import new_database
 from tests.builders.keylog.contract import KeyLogContract
 from tests.builders.keylog.key_logs import RAW, key_request, open_key_log
-
-
-if TYPE_CHECKING:
-    from dev.stack.servers.databases import DatabaseServer
 
 
 class TestOnMariaDB(KeyLogContract):

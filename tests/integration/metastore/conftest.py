@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.structs.objects import Database
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @pytest.fixture

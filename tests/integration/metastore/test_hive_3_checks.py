@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.config.model import Config
 from daemon.sources.checks.hive_settings import duration_s
 from daemon.sources.checks.live_checks import live_problems
 from daemon.sources.checks.relay_lag import check_lag
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.client import Metastore
 from tests.builders.components.hive_3 import SELDOM, stream
 from tests.builders.daemon.assembly import config_of
 from tests.builders.kafka.relay_and_readers import Stream
 from tests.builders.replication.small_workload import create_source
-
-
-if TYPE_CHECKING:
-    from daemon.config.model import Config
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

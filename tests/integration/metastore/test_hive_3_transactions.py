@@ -4,13 +4,18 @@ that a source of 3.1 rests on."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
 from dev.stack.errors import SqlFailed
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
+from handlers.structs.notifications import NotificationEvent
 from handlers.structs.transactions import CompactionType
 from state.errors import Unsupported
 from tests.builders.components.hive_3 import (
@@ -22,15 +27,6 @@ from tests.builders.components.hive_3 import (
     stream,
 )
 from tests.builders.replication.small_workload import create_source, roll_back
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.hive.sql_session import Session
-    from handlers.structs.notifications import NotificationEvent
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -6,7 +6,7 @@ They are started here (some 10 s each) and not by the stack, since nothing else 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,10 +20,6 @@ from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.components.availability import start_or_skip
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 pytestmark = pytest.mark.old_hive

@@ -4,23 +4,17 @@ ones."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.replication.transactions.coming_events import WriteIdOfTxn
 from state.errors import ServerFault
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.hive_write_ids import HiveWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.fixtures.writing_client import WritingMetastore
 
 
 @pytest.fixture

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.transactions import TxnState
 from state.errors import TxnNotOpen
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
 
 
 def test_events_after_an_id_have_contiguous_ids(client: WritingMetastore, db: str) -> None:

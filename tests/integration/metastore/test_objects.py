@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.calls import HiveVersion, PlainCall
 from handlers.structs.objects import Database, FieldSchema, PrincipalType
 from state.errors import AlreadyExists, InvalidRequest, NotFound
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}

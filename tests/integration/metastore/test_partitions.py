@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.objects.partitions import BATCH
+from handlers.structs.objects import Table
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
-    from handlers.structs.objects import Table
 
 
 @pytest.fixture

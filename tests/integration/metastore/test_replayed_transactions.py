@@ -5,19 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.transactions import TxnInfo, TxnState
 from state.errors import ServerFault
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
 
 
 NewTxn = Callable[[], int]

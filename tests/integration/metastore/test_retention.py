@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from daemon.retention.measurement import Reader, margins, measure
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from state.event_log.retention import TopicLimits
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 DAY_S = 86_400.0

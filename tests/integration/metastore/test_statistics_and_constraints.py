@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table, whole_number_statistics
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.constraints import (
     CHECK,
     DEFAULT,
@@ -24,10 +25,6 @@ from handlers.structs.constraints import (
 )
 from state.errors import InvalidRequest, NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from dev.fixtures.writing_client import WritingMetastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}

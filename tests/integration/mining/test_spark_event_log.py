@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from handlers.files.systems.schemes import open_file_systems
-from streaming.mining.miner import Miner, mine
+from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import MiningRules, Parser, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from tests.builders.keylog.mining import MemorySink
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streaming.mining.miner import MiningReport
 
 PROGRAM = """
 import sys

@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from dev.stack.endpoints import Endpoints
 from state.errors import KafkaUnavailable, NotFound
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.sources.trino_topic import TrinoTopicSource
 from tests.builders.keylog.mining import RULES, MemorySink
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import Endpoints
 
 SAMPLE = Path(__file__).parents[2] / "data" / "trino" / "query_completed.json"
 

@@ -5,20 +5,14 @@ Deliberate differences are stated in the test and listed in docs/PARTITIONS.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from tests.builders.partitions.filter_contract import BothSidesContract
 from tests.builders.partitions.indexed_tables import DEFAULT
-from tests.builders.partitions.metastore_and_index import both_sides, sixty_rows
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.partitions.metastore_and_index import BothSides
+from tests.builders.partitions.metastore_and_index import BothSides, both_sides, sixty_rows
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ Deliberate differences are stated in the test and listed in docs/PARTITIONS.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -14,15 +14,8 @@ from dev.stack.hive.old_metastore import OldMetastore
 from state.partitions.filters.dialect import HIVE_2
 from tests.builders.components.availability import start_or_skip
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, BothSidesContract, any_filters
-from tests.builders.partitions.indexed_tables import DEFAULT, conditions
-from tests.builders.partitions.metastore_and_index import both_sides, sixty_rows
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.partitions.indexed_tables import Condition
-    from tests.builders.partitions.metastore_and_index import BothSides
+from tests.builders.partitions.indexed_tables import DEFAULT, Condition, conditions
+from tests.builders.partitions.metastore_and_index import BothSides, both_sides, sixty_rows
 
 
 pytestmark = pytest.mark.old_hive

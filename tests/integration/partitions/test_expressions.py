@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
 
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.expressions.expression_reader import ExpressionReader
+from state.partitions.filters.hive_expressions import Expression
 from state.partitions.index.lookups import TableLookups
 from tests.builders.partitions.hive_expressions import HiveWriter, call, column, constant
 from tests.builders.partitions.indexed_tables import DEFAULT, TABLE, an_index
 from tests.builders.partitions.metastore_and_index import COLUMNS, filled_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from state.partitions.filters.hive_expressions import Expression
 
 
 ROWS = [

@@ -8,8 +8,8 @@ import os
 import random
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +19,6 @@ from state.partitions.keys.binary_sortable import Order, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed
 from tests.builders.components.availability import start_or_skip
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 PROGRAM = Path(__file__).parent / "SortableBytes.java"

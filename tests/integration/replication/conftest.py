@@ -5,21 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.old_metastore import OldMetastore
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import Written, write_all
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @pytest.fixture(scope="session")

@@ -6,17 +6,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.effects.avro_schemas import DIRECTORY
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
 from tests.builders.replication.verification import find_differences
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 AVRO = "row format serde 'org.apache.hadoop.hive.serde2.avro.AvroSerDe' stored as avro"

@@ -5,39 +5,34 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 from confluent_kafka import Producer
 
-from daemon.consumer.projection import follow
+from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letter_reader import DeadLetterReader
 from daemon.kafka.dead_letters import DeadLetterWriter
 from daemon.kafka.topic import Topic, TopicSettings
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode
+from handlers.decoding.records.record_writer import Record
 from handlers.events import TxnCommitted
 from handlers.metastore.client import Metastore
+from handlers.replication.projection import ReplicationProjection
 from tests.builders.kafka.relay_and_readers import run_in_turns
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.consumer.projection import ProjectionStatus
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.decoding.records.record_writer import Record
-    from handlers.replication.projection import ReplicationProjection
 
 
 Message = dict[str, Any]

@@ -4,15 +4,11 @@ log."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dev.stack.hive.sql_session import Session
 from handlers.events import Event, FilesWritten, TxnCommitted
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, create_source
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 def strip_writes(event: Event) -> Event | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.demo.compare import Side, compare_databases
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
@@ -20,14 +23,6 @@ from tests.builders.replication.loads import Interleaved, load_waiting_tables
 from tests.builders.replication.replay_kills import BOOTSTRAP_STEPS, KilledReplay
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, QUERIES, Written, roll_back, write_all
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 KILLS = 4

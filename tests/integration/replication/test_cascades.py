@@ -3,18 +3,15 @@ on real metastores."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import find_differences
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
-    from tests.builders.replication.replica import Replica
 
 
 KINDS: Final = {"orders": ACID, "archive": PLAIN}

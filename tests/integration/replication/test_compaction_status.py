@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from types import NoneType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.calls import DECLARED, V4_0, Call
 from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import Database
 from handlers.structs.struct import Struct, i32, i64, resolve
 from handlers.structs.transactions import CompactionType
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 class CompactionInfoStruct(Struct):

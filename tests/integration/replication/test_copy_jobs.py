@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.replication.lake import open_lake
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import QUERIES, Written
 from tests.builders.replication.spark_jobs import spark_jobs
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ its keys reach the executors, and its fence is an object.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +16,8 @@ from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
+from tests.builders.components.object_store import TestStore
 from tests.builders.replication.spark_jobs import spark_jobs
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.builders.components.object_store import TestStore
 
 
 pytestmark = pytest.mark.long

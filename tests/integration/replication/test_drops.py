@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, PLAIN, create_source
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 KINDS = {"acid": ACID, "insert-only": INSERT_ONLY, "plain": PLAIN}

@@ -5,25 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
+from handlers.events import Event, FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Partition
+from state.store import Store
 from tests.builders.replication.replica import Replica, build_replica
-from tests.builders.replication.small_workload import QUERIES
+from tests.builders.replication.small_workload import QUERIES, Written
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Partition
-    from state.store import Store
-    from tests.builders.replication.small_workload import Written
 
 
 Make = Callable[..., Replica]

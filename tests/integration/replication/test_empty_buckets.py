@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import create_source
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 INSERT_ONLY = "tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"

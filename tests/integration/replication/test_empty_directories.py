@@ -4,20 +4,16 @@ refuses to truncate what has none."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 PARTITIONED: Final = "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN

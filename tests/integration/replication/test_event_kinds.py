@@ -4,25 +4,20 @@ metastores."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.structs.constraints import CONSTRAINT_KINDS
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 pytestmark = pytest.mark.long

@@ -6,23 +6,18 @@ The same tests run on HDFS (``tests/hdfs``) and from HDFS into an object store, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.files.paths import parse_location
 from state.store.memory import MemoryStore
 from tests.builders.replication.lake import Lake, open_lake
 from tests.builders.replication.replica import files_below
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,9 +25,6 @@ from tests.integration.replication.test_external_tables import (
     test_rows_of_hive_itself_and_of_others_are_there_once,
 )
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "test_a_file_that_vanished_at_the_source_is_removed_only_on_request",

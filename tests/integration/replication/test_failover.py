@@ -5,21 +5,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.loading.bootstrap import PROMOTED, begin_bootstrap
 from state.errors import ConfigError
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def _write_source(sql: Session, db: str) -> None:

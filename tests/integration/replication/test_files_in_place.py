@@ -4,26 +4,20 @@ directories that are shown later."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
 from handlers.metastore.client import Metastore
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, PLAIN, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 @pytest.fixture

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source, remembers_abort, roll_back
 from tests.builders.replication.verification import find_differences, verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 pytestmark = pytest.mark.long

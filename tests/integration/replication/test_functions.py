@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.verification.findings import Outcome
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import create_source
 from tests.builders.replication.verification import FollowedReplica, verifier_of, verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 UPPER = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFUpper"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.verification.findings import Outcome
@@ -23,14 +26,6 @@ from tests.builders.replication.loads import Interleaved
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

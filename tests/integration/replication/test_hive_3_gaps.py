@@ -3,11 +3,15 @@ notification log, and finds the files of the commits itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints, Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.kafka.relay_and_readers import Stream, wait_until
@@ -19,15 +23,6 @@ from tests.builders.replication.hive_3_source import (
     assert_equal_tables,
     open_hive_3_source,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints, Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

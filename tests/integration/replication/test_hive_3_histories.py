@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
+from dev.stack.hive.sql_session import Session
 from handlers.replication.batch import batch_replay
 from handlers.replication.transactions import transaction_replay
 from handlers.structs.transactions import CompactionType
 from state.errors import TidelineError
 from state.store.memory import MemoryStore
 from tests.builders.components.hive_3 import CompactionFailed, compact, read_rows
-from tests.builders.replication.hive_3_source import Hive3Source, open_hive_3_source
+from tests.builders.replication.hive_3_source import Hive3Source, RelayedReplica, open_hive_3_source
 from tests.builders.replication.hive_3_statements import ABORTED, STATEMENTS, TABLES, fill
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.hive_3_source import RelayedReplica
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

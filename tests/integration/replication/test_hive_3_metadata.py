@@ -3,24 +3,19 @@ conversions, statistics, and transactions that time out without an event."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.target.objects import ACCURATE
+from handlers.structs.objects import Partition, Table
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.structs.objects import Partition, Table
-    from tests.builders.replication.replica import Replica
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

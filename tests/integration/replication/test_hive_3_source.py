@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.systems.schemes import open_file_systems
@@ -15,14 +18,6 @@ from tests.builders.components.hive_3 import compact, stream
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.java_build import HIVE_3
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from dev.stack.hive.settings import ClusterSettings
@@ -18,13 +20,6 @@ from handlers.structs.transactions import TxnState
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hive_3 import SELDOM
 from tests.builders.replication.replica import build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
-from handlers.replication.verification.findings import Outcome
+from dev.stack.hive.sql_session import Session
+from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.structs.transactions import CompactionType
 from tests.builders.components.hive_3 import UNREADABLE, compact, read_rows
 from tests.builders.daemon.tideline_process import tideline, write_config
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.replication.verification.findings import TableResult
-    from tests.builders.replication.replica import Replica
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -4,25 +4,21 @@ each, the tables that it names equal those of the source in rows, row ids and wr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
+from dev.stack.hive.sql_session import Session
 from state.errors import NotFound
 from tests.builders.components.hive_3 import read_rows
 from tests.builders.replication.hive_3_source import ACID, INSERT_ONLY, PLAIN, Hive3Source, open_hive_3_source
 from tests.builders.replication.small_workload import roll_back
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dev.stack.cluster import HiveCluster
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -3,8 +3,9 @@ version's own SQL engine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,6 @@ from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, running_pair
 from tests.builders.replication.verification import find_differences
 from tests.builders.replication.whole_workload import replicate_workload
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

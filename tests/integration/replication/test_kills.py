@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from tests.builders.replication.failpoint_names import find_failpoints
 from tests.builders.replication.replay_kills import STEPS, KilledReplay
 from tests.builders.replication.small_workload import QUERIES, Written
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_every_failpoint_of_replay_is_tested() -> None:

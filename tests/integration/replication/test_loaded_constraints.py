@@ -3,16 +3,11 @@ one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dev.stack.hive.sql_session import Session
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 def test_a_loaded_table_keeps_its_constraints_when_the_one_of_its_former_name_is_dropped(

@@ -3,28 +3,23 @@ killed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.replication.loading.table.load import load_table
+from handlers.replication.tables.table_loads import TableLoad
 from handlers.replication.target.objects import ACCURATE
-from handlers.structs.objects import Database
+from handlers.structs.objects import Database, Partition
 from tests.builders.replication.fake_target import Killed
 from tests.builders.replication.loads import load_tools, waiting_load
 from tests.builders.replication.replica import Replica, build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.replication.tables.table_loads import TableLoad
-    from handlers.structs.objects import Partition
 
 
 TABLE = "visits"

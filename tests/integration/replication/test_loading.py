@@ -7,29 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.target_table import LOAD
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import Database
+from handlers.structs.statistics import ColumnStatisticsObj
 from state.errors import Interrupted, NotFound, TransactionsOpen
 from tests.builders.replication.loads import RecordedProgress, load_all, load_tools, waiting_load
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, QUERIES, Written, create_source
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore.client import Metastore
-    from handlers.structs.statistics import ColumnStatisticsObj
 
 
 @dataclass(frozen=True)

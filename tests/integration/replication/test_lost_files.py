@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.messages import unpack
 from handlers.metastore.client import Metastore
+from state.store import Store
 from state.store.memory import MemoryStore
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from state.store import Store
 
 
 @dataclass(frozen=True)

@@ -4,24 +4,20 @@ patterns change."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.replication.loads import load_waiting_tables
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @dataclass(frozen=True)

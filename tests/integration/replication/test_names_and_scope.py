@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import a_table
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import begin_bootstrap
@@ -20,10 +20,6 @@ from state.errors import TargetDiverged
 from state.store.memory import MemoryStore
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @dataclass(frozen=True)

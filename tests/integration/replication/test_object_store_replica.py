@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +17,6 @@ from tests.builders.components.clusters import Pair, on_file_system, running_pai
 from tests.builders.components.object_store import TestStore, in_store
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.whole_workload import build_replica_of, replicate_workload
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 pytestmark = pytest.mark.long

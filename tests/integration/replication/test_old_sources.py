@@ -3,22 +3,17 @@ reason."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.old_metastore import OldMetastore
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.calls import V3_1
 from handlers.structs.objects import Database
 from tests.builders.replication.old_source import insert_rows, text_table, write_rows
 from tests.builders.replication.replica import build_replica
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.old_metastore import OldMetastore
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

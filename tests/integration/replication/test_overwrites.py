@@ -5,22 +5,18 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
 from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.copies import transaction_files
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 Rows = list[tuple[str, ...]]

@@ -4,20 +4,16 @@ replicated like any other."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, PLAIN, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 VALUES = (

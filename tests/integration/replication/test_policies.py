@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import REPLICATE
@@ -19,11 +20,6 @@ from tests.builders.replication.loads import load_waiting_tables
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 def test_a_table_is_switched_off_by_its_property_and_on_again(

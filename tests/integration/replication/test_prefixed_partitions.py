@@ -7,17 +7,14 @@ Hive's write event of a partition then also names the files of the other one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from dev.stack.hive.sql_session import Session
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 KINDS: Final = {

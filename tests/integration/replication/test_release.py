@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
+from handlers.events import Event
 from handlers.metastore.client import Metastore
 from state.errors import InvalidRequest
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import Event
 
 
 @pytest.fixture

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.files.paths import parse_location
 from tests.builders.replication.external import ExternalCopies
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import PLAIN, create_source
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 HISTORIES: Final = {

@@ -8,17 +8,12 @@ dropped, Hive removes the files of both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from dev.stack.hive.sql_session import Session
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source
 from tests.builders.replication.verification import find_differences
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 def test_a_table_in_the_directory_of_a_renamed_one_keeps_its_rows(

@@ -5,21 +5,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.files.paths import parse_location
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.spark_tables import a_spark_partition, a_spark_table, path_of
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 def put_row(location: str | None) -> None:

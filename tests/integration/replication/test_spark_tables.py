@@ -8,28 +8,23 @@ its metastore within one JVM.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import ExternalSettings
+from handlers.structs.objects import Partition, Table
 from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.endpoint.spark_session import SparkSession, spark_at
 from tests.builders.replication.external import ExternalCopies
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.structs.objects import Partition, Table
 
 
 pytestmark = pytest.mark.long

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.replication.policy.policy import Policy
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.endpoint_process import EndpointProcess
-from tests.builders.endpoint.spark_session import spark_at
+from tests.builders.endpoint.spark_session import SparkSession, spark_at
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.verification import find_differences
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.endpoint.spark_session import SparkSession
 
 
 pytestmark = pytest.mark.long

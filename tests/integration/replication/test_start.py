@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database
 from state.errors import ConfigError
 from state.store.memory import MemoryStore
 from tests.builders.replication.replica import Replica, build_replica
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 @pytest.fixture

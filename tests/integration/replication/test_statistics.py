@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from handlers.replication.target.objects import ACCURATE, KEEP_STATISTICS, build_statistics
+from handlers.replication.verification.findings import TableResult
+from handlers.structs.objects import Partition, Table
 from state.errors import InvalidRequest
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import find_differences, verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
-    from handlers.replication.verification.findings import TableResult
-    from handlers.structs.objects import Partition, Table
-    from tests.builders.replication.replica import Replica
 
 
 TABLES: Final = ("orders", "visits", "plain", "archive")

@@ -4,17 +4,20 @@ created."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, whole_number_statistics
 from dev.fixtures.notifications import read_events
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.old_metastore import OldMetastore
 from dev.stack.hive.servers import Metastore as HiveMetastore
 from dev.stack.hive.settings import ClusterSettings
+from dev.stack.hive.sql_session import Session
 from handlers.events import TableCreated
 from handlers.files.paths import parse_location
 from handlers.replication.effects import tables
@@ -26,14 +29,6 @@ from tests.builders.replication.loads import load_all
 from tests.builders.replication.old_source import insert_rows, text_table, write_rows
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.verification import FollowedReplica, verifier_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.old_metastore import OldMetastore
-    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]

@@ -4,13 +4,14 @@ snapshots."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.events import PartitionsAltered, TableAltered
+from dev.stack.hive.sql_session import Session
+from handlers.events import Event, PartitionsAltered, TableAltered
 from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import (
     ACID,
     INSERT_ONLY,
@@ -20,12 +21,6 @@ from tests.builders.replication.small_workload import (
 )
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import Event
-    from tests.builders.replication.replica import Replica
 
 
 @pytest.mark.long

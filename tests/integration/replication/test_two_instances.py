@@ -10,20 +10,16 @@ import subprocess
 import sys
 import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from dev.stack.endpoints import ClusterEndpoints
 from tests.builders.replication.replay_kills import PROJECT, RUN_TIMEOUT_S
 from tests.builders.replication.replica import build_replica
+from tests.builders.replication.small_workload import Written
 from tests.integration.replication.test_duplicates import state_of_target
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.replication.small_workload import Written
 
 
 STOPS_ITSELF: Final = """

@@ -11,7 +11,6 @@ import hashlib
 import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,7 +18,10 @@ import pytest
 from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import Outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
+from handlers.events import Event
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
@@ -27,12 +29,6 @@ from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import Event
 
 
 def write_and_compact(

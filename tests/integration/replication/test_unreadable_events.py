@@ -3,18 +3,12 @@ loaded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from handlers.events import TableAltered, Undecodable
+from dev.stack.hive.sql_session import Session
+from handlers.events import Event, TableAltered, Undecodable
 from state.errors import LimitExceeded
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.stepped_loads import SteppedLoads
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from handlers.events import Event
-    from tests.builders.replication.replica import Replica
 
 
 def nameless(event: Event) -> Undecodable:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.effects.unreplicated import record_existing
 from handlers.replication.tables.table_entries import UnreplicatedTables
@@ -17,11 +18,6 @@ from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, 
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
 from tests.builders.replication.verification import verify
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
 
 
 KINDS = {

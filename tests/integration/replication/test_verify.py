@@ -6,27 +6,21 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from daemon.service.command_line import call
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.sql_session import Session
-from handlers.replication.verification.findings import Outcome
+from handlers.replication.verification.findings import Outcome, TableResult
 from tests.builders.daemon.tideline_process import tideline, write_config
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import FollowedReplica, verifier_of, verify
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import ClusterEndpoints
-    from handlers.replication.verification.findings import TableResult
 
 
 ACID_TABLES = (

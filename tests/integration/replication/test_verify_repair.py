@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from daemon.replica.verification.status import VERIFICATION
+from daemon.replica.verification.status import VERIFICATION, SamplerStatus
+from daemon.status.model import DaemonStatus
+from dev.stack.endpoints import Endpoints
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import status_when
 from tests.builders.daemon.tideline_process import (
@@ -22,16 +26,6 @@ from tests.builders.daemon.tideline_process import (
     write_config,
 )
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
-
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from daemon.replica.verification.status import SamplerStatus
-    from daemon.status.model import DaemonStatus
-    from dev.stack.endpoints import Endpoints
-    from dev.stack.hive.sql_session import Session
 
 
 DAMAGED = ("deleted", "changed", "extra", "write_id", "parts", "plain")

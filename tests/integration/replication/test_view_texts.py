@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.replica.status.unreplicated import list_unreplicated
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive.sql_session import Session
 from handlers.replication.policy.policy import Policy
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.verification import FollowedReplica, check_equal, verifier_of, verify_all
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
 
 
 MASK: Final = "org.apache.hadoop.hive.ql.udf.UDFMd5"

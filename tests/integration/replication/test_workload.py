@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dev.demo.workload import QUERIES
+from dev.stack.hive.sql_session import Session
+from tests.builders.replication.replica import Replica
 from tests.builders.replication.whole_workload import write_workload
-
-
-if TYPE_CHECKING:
-    from dev.stack.hive.sql_session import Session
-    from tests.builders.replication.replica import Replica
-    from tests.integration.replication.conftest import Compare
+from tests.integration.replication.conftest import Compare
 
 
 def test_the_replica_of_the_whole_workload_equals_its_source(

@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from dev.stack.docker_engine import is_engine_available
+from dev.stack.endpoints import Endpoints
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.sql_session import Session
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.endpoints import Endpoints
 
 pytestmark = pytest.mark.docker
 

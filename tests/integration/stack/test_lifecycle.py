@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -24,14 +25,9 @@ from dev.stack.cluster import HiveCluster
 from dev.stack.errors import ComponentFailed, Missing, SqlFailed
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.settings import ClusterSettings
-from dev.stack.process.component import running_pid
+from dev.stack.process.component import Component, running_pid
 from dev.stack.servers.kafka import Kafka
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dev.stack.process.component import Component
 
 C = TypeVar("C", bound="Component")
 

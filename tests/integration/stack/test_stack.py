@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import concurrent.futures
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
-
-
-if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
 
 
 def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(

@@ -3,17 +3,13 @@ from __future__ import annotations
 import hashlib
 import json
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dev.fixtures.json_events import CONFLICTS, EPOCH_S, HOUR_S, lines, write
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:

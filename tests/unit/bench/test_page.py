@@ -7,18 +7,15 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from bench import __main__ as bench_page
 from bench.__main__ import OtherProcesses, describe_machine, list_benchmarks, render_page, render_table
 from bench.report import row, tree_cpu_s
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 MACHINE = {

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
 from bench.report import TIMES, Row, main, median_s, row
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @pytest.mark.parametrize(("value", "ok"), [(9.0, True), (10.0, True), (11.0, False)])

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,11 +18,6 @@ import yaml
 
 from tests.builders.components.compose_file import COMPOSE, SERVICES, read_daemon_config
 from tests.builders.daemon.tideline_process import COMMAND
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 PORTS: Final = {"kafka": 9092, "source-metastore": 9083, "target-metastore": 9083}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dev import coverage_page
 from dev.coverage_page import REQUIRED_PERCENT, percent_covered, sum_up
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def file_report(statements: int, lines: int, branches: int, exits: int) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,10 +34,6 @@ from tests.builders.replication.replay_events import (
     created,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 DBS = ("a", "b", "c", "d", "e")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.shared_threads import SharedThreads
 from tests.builders.daemon.loops import eventually
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 DEADLINE_S = 60.0

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.settings import ConsumerSettings
+from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.offset_search import OffsetReader
 from handlers.unreadable_batches import find_end
 from state.errors import KafkaUnavailable
 from tests.builders.kafka.mock_broker import mock_broker
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.broker import BrokerSettings
 
 
 LARGE = b" " * 900_000

@@ -10,16 +10,13 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.builders.components.chart import render_chart
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 TARGET = 'namespace="prod",service="demo-tideline"'

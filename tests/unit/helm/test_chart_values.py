@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import helm_python
 import kubernetes_validate
@@ -14,10 +15,6 @@ from streaming.driver import masters
 from tests.builders.components.chart import render_chart
 from tests.builders.components.chart_values import FLAT, MATRIX, PEER, RELEASES, SOURCE, Values
 from tests.unit.helm.conftest import CHART
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 OPERATORS = {"ServiceMonitor", "PrometheusRule"}

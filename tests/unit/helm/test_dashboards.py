@@ -6,18 +6,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
 
 from dev.dashboards import BOARDS, DIRECTORY, render
 from tests.builders.components.chart import render_chart
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 METRICS: Final = Path(__file__).parents[3] / "docs" / "METRICS.md"

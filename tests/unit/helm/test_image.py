@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -15,10 +15,7 @@ import yaml
 from daemon.service.command_line import call
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.errors import Missing
-
-
-if TYPE_CHECKING:
-    from tests.unit.helm.conftest import Render
+from tests.unit.helm.conftest import Render
 
 
 REPOSITORY = Path(__file__).parents[3]

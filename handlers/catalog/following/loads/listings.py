@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Final, overload
+from typing import Final, overload
 
+from handlers.catalog.following.ports import Follower
 from handlers.catalog.following.table_info import (
     Listing,
     PartitionInfo,
@@ -25,16 +26,10 @@ from handlers.catalog.following.table_info import (
 )
 from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
+from handlers.metastore.client import Metastore
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
+from state.store import Pause
 from state.timelines.sorting import release_in_steps, sort_in_steps
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from handlers.catalog.following.ports import Follower
-    from handlers.metastore.client import Metastore
-    from state.store import Pause
 
 
 FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)

@@ -9,29 +9,21 @@ meanwhile.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
 
-from handlers.catalog.following.background import is_answered
-from handlers.catalog.following.column_checks import COLUMNS
+from handlers.catalog.following.background import BackgroundCalls, is_answered
+from handlers.catalog.following.column_checks import COLUMNS, ColumnChecks
 from handlers.catalog.following.loads.listings import FAILED
-from handlers.catalog.following.loads.pauses import PAUSE_S, LoadPauses
-from handlers.catalog.following.loads.steps import LoadSteps
+from handlers.catalog.following.loads.pauses import PAUSE_S, Clock, LoadPauses
+from handlers.catalog.following.loads.steps import LoadSteps, Steps
+from handlers.catalog.following.missed_events import MissedEvents
+from handlers.catalog.following.ports import Follower, Observer
+from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.turns import Turns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.column_checks import ColumnChecks
-    from handlers.catalog.following.loads.pauses import Clock
-    from handlers.catalog.following.loads.steps import Steps
-    from handlers.catalog.following.missed_events import MissedEvents
-    from handlers.catalog.following.ports import Follower, Observer
-    from handlers.catalog.following.table_states import TableStates
-    from state.errors import TidelineError
-    from state.store import Store
+from state.errors import TidelineError
+from state.store import Store
 
 
 class Loader:

@@ -20,37 +20,27 @@ the last piece, all followers. So the order of pieces and events makes no differ
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from handlers.catalog.following.column_checks import read_samples
+from handlers.catalog.following.background import BackgroundCalls
+from handlers.catalog.following.column_checks import ColumnChecks, read_samples
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loads.listings import ListingRequest
-from handlers.catalog.following.loads.table_loads import read_loads
-from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
+from handlers.catalog.following.loads.pauses import LoadPauses
+from handlers.catalog.following.loads.table_loads import TableLoads, read_loads
+from handlers.catalog.following.missed_events import MissedEvents, Reading
+from handlers.catalog.following.ports import Follower, FollowerChange, NullObserver, Observer, open_changes
+from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, Listing, describe_table
 from handlers.catalog.following.table_state import FROM_PARTITIONS, FollowedTable, TableState
-from handlers.events import TableAltered
+from handlers.catalog.following.table_states import TableStates
+from handlers.catalog.turns import Turns
+from handlers.events import Event, TableAltered
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.column_checks import ColumnChecks
-    from handlers.catalog.following.loads.pauses import LoadPauses
-    from handlers.catalog.following.loads.table_loads import TableLoads
-    from handlers.catalog.following.missed_events import MissedEvents, Reading
-    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_info import Listing
-    from handlers.catalog.following.table_states import TableStates
-    from handlers.catalog.turns import Turns
-    from handlers.events import Event
-    from state.store import Store, Transaction
+from state.store import Store, Transaction
 
 
 PIECE: Final = 500

@@ -12,24 +12,18 @@ A load that ends before step 3 changes nothing that readers see.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import structlog
 
-from handlers.catalog.following.loads.listings import read_listing
+from handlers.catalog.following.loads.listings import ListingRequest, read_listing
+from handlers.catalog.following.ports import Follower, FollowerChange
+from handlers.catalog.following.table_info import Listing
+from handlers.catalog.turns import Turns
+from handlers.metastore.client import Metastore
 from state.errors import Inconsistent, TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.catalog.following.loads.listings import ListingRequest
-    from handlers.catalog.following.ports import Follower, FollowerChange
-    from handlers.catalog.following.table_info import Listing
-    from handlers.catalog.turns import Turns
-    from handlers.metastore.client import Metastore
-    from state.store import Store
+from state.store import Store
 
 
 log = structlog.get_logger(__name__)

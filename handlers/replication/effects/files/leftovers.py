@@ -18,24 +18,19 @@ Never removes a directory that contains any table or partition of the target dat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 import structlog
 
 from handlers.files.directories import find_filled, has_entries
-from handlers.files.paths import parse_location
+from handlers.files.paths import Location, parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.effects.files.plain_files import has_directory, make_directory, remove_directory
 from handlers.replication.target.objects import is_transactional, owns_data
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from handlers.files.paths import Location
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
+from handlers.structs.objects import Table
 
 
 log = structlog.get_logger(__name__)

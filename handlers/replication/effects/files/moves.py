@@ -35,10 +35,13 @@ down, every later rename counts.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from handlers.events import Embedded, PartitionsAltered, TableAltered
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.context import Context
 from handlers.replication.effects.files import leftovers
 from handlers.replication.effects.files.plain_files import (
     has_directory,
@@ -60,15 +63,8 @@ from handlers.replication.target.objects import (
     partition_key_names,
     replayed_write_id,
 )
+from handlers.structs.objects import Partition, Table
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.events import Embedded, PartitionsAltered, TableAltered
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Partition, Table
 
 
 _MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")

@@ -11,11 +11,14 @@ keeps its rows.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from handlers.events import Inserted, SourceFile
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
+from handlers.replication.context import Context
 from handlers.replication.tables.table_entries import UNKNOWN
 from handlers.replication.target.objects import (
     format_partition_name,
@@ -24,15 +27,8 @@ from handlers.replication.target.objects import (
     owns_data,
     partition_key_names,
 )
+from handlers.structs.objects import Table
 from state.errors import FileLost, NotFound, Transient
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.events import Inserted, SourceFile
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
 
 
 _BATCH: Final = 5_000

@@ -23,19 +23,15 @@ repeats the call.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.replication.context import Context
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.files.plain_files import has_directory, make_directory
 from handlers.replication.target.objects import is_transactional, partition_key_names
 from state.errors import InvalidRequest
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from handlers.replication.context import Context
 
 
 KEEP_FILES: Final = {"truncateSkipDataDeletion": "true"}

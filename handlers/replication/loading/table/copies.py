@@ -4,25 +4,18 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
-from handlers.files.copying.copies import Copied, build_copy_task
+from handlers.files.copying.copies import Copied, CopyTask, build_copy_task
 from handlers.files.copying.jobs import SizedTask
-from handlers.files.paths import parse_location
-from handlers.files.table_listing import TableDirectory
+from handlers.files.paths import Location, parse_location
+from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
+from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 from state.errors import BadInput, FileLost, TidelineError
 from state.transactions.acid_directories import AcidDirectory
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.files.copying.copies import CopyTask
-    from handlers.files.paths import Location
-    from handlers.files.table_listing import ListedFile
-    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 
 
 _AT_ONCE: Final = 500

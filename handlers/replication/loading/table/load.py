@@ -19,8 +19,9 @@ If the snapshot becomes unreadable, the load starts again as of a later event, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.constraints import group_by_constraint, lower_names, rewrite_database
@@ -28,6 +29,7 @@ from handlers.replication.loading.reuse import has_directories, remove_other_dir
 from handlers.replication.loading.table.copies import TableCopies
 from handlers.replication.loading.table.snapshot import (
     SnapshotLost,
+    TableSnapshot,
     list_snapshot_files,
     require_no_disruption,
     require_same_table,
@@ -41,24 +43,15 @@ from handlers.replication.loading.table.statistics import (
 )
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
-from handlers.replication.loading.table.tools import SilentProgress
+from handlers.replication.loading.table.tools import LoadProgress, LoadTools, SilentProgress
 from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.policy.replicability import SWITCHED_OFF, is_view
-from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from handlers.replication.target.objects import owns_data
 from handlers.replication.views.obstacles import find_source_obstacle
-from handlers.structs.constraints import CONSTRAINT_KINDS, FOREIGN_KEY, PRIMARY_KEY
+from handlers.structs.constraints import CONSTRAINT_KINDS, FOREIGN_KEY, PRIMARY_KEY, ConstraintKind
+from handlers.structs.objects import Table
 from state.errors import GapDetected, InvalidRequest, NotFound, SourceBusy
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.replication.loading.table.snapshot import TableSnapshot
-    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
-    from handlers.replication.tables.table_loads import TableLoad
-    from handlers.structs.constraints import ConstraintKind
-    from handlers.structs.objects import Table
 
 
 SNAPSHOTS_MAX: Final = 10

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.source_changes import (
@@ -21,20 +22,15 @@ from handlers.replication.loading.table.source_changes import (
     find_lowest_allocation,
     find_replacement,
 )
+from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
 from handlers.replication.policy.replicability import require_write_ids
 from handlers.replication.target.objects import is_external, is_transactional
+from handlers.structs.objects import Table
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
 from state.transactions.acid_directories import is_hidden_original, select_directories
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
-    from handlers.structs.objects import Table
 
 
 _STREAMED: Final = re.compile(r"delta_\d{1,19}_\d{1,19}", re.ASCII)

@@ -7,12 +7,13 @@ created again, or its rows replaced, replaying the drop would remove rows that n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.decoding.messages import DEFAULT_LIMITS
 from handlers.decoding.notifications import decode_notification
 from handlers.events import (
     DatabaseDropped,
+    Event,
     Inserted,
     PartitionsAltered,
     PartitionsDropped,
@@ -22,17 +23,13 @@ from handlers.events import (
     Undecodable,
     WriteIdsAllocated,
 )
+from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.renames import find_rename, is_foreign, may_concern
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import is_external, is_transactional
+from handlers.structs.objects import Table
 from state.errors import BadInput, GapDetected
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
-    from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import Table
 
 
 PAGE: Final = 1_000

@@ -7,19 +7,14 @@ after them (``adjust_statistics``). Statistics of later writes follow in the log
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from handlers.replication.loading.table.snapshot import TableSnapshot
+from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.target.objects import ACCURATE, build_statistics
+from handlers.structs.objects import Table
+from handlers.structs.statistics import ColumnStatistics
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.replication.loading.table.snapshot import TableSnapshot
-    from handlers.replication.loading.table.tools import LoadTools
-    from handlers.structs.objects import Table
-    from handlers.structs.statistics import ColumnStatistics
 
 
 def read_table_statistics(table: str, snapshot: TableSnapshot, tools: LoadTools) -> list[ColumnStatistics]:

@@ -8,12 +8,15 @@ alteration takes the metastore longer than an addition.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.effects.avro_schemas import SchemaFiles
+from handlers.replication.loading.table.snapshot import TableSnapshot
 from handlers.replication.loading.table.statistics import adjust_statistics
+from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,
@@ -22,16 +25,9 @@ from handlers.replication.target.objects import (
     partition_key_names,
     to_target_partition,
 )
+from handlers.structs.objects import Partition, Table
 from state.timelines.table_properties import DDL_TIME
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from handlers.replication.loading.table.snapshot import TableSnapshot
-    from handlers.replication.loading.table.tools import LoadTools
-    from handlers.structs.objects import Partition, Table
 
 
 _DROPPED_AT_ONCE: Final = 100

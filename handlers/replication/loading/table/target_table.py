@@ -10,15 +10,17 @@ of a later snapshot for those of the shown one.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.loading.reuse import forget_write_ids
+from handlers.replication.loading.table.snapshot import TableSnapshot
 from handlers.replication.loading.table.statistics import adjust_statistics
+from handlers.replication.loading.table.tools import LoadTools
 from handlers.replication.policy.replicability import find_obstacle
-from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
@@ -29,15 +31,9 @@ from handlers.replication.target.objects import (
     to_target_table,
     translate_plain_table,
 )
+from handlers.structs.objects import Table
 from state.errors import NotFound, TargetDiverged
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from handlers.replication.loading.table.snapshot import TableSnapshot
-    from handlers.replication.loading.table.tools import LoadTools
-    from handlers.replication.tables.table_loads import TableLoad
-    from handlers.structs.objects import Table
 
 
 LOAD: Final = "tideline.load"

@@ -13,19 +13,15 @@ some transactions are invalid, the list contains exactly their write ids.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from handlers.metastore.client import Metastore
 from handlers.metastore.transactions import format_valid_txns
+from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 from handlers.structs.transactions import TxnState
 from state.errors import TransactionsOpen, TxnNotOpen
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.metastore.client import Metastore
-    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 
 
 _NAMED_MAX: Final = 20

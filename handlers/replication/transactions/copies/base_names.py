@@ -19,19 +19,15 @@ after the commit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
+from handlers.events import FilesWritten, SourceFile
 from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.context import Context
 from handlers.replication.effects.files.plain_files import remove_directory
 from handlers.replication.target.objects import is_insert_only
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.events import FilesWritten, SourceFile
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.lookahead import WriteIdLookahead
+from handlers.replication.transactions.lookahead import WriteIdLookahead
 
 
 _BASE: Final = "base_"

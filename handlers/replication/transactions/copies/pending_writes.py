@@ -4,23 +4,18 @@ its write events with their files, and the form in which the commit contains the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from handlers.files.copying.handles import CopyHandle
+from handlers.replication.context import Context
 from handlers.replication.effects.files.plain_files import remove_file
 from handlers.replication.transactions.copies.base_names import rename_in_entry
 from handlers.replication.transactions.target_write_ids import is_committed
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.files.copying.handles import CopyHandle
-    from handlers.replication.context import Context
-    from state.transactions.valid_write_ids import WriteIdState
+from state.transactions.valid_write_ids import WriteIdState
 
 
 @dataclass(frozen=True, slots=True)

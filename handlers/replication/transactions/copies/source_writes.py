@@ -10,10 +10,13 @@ as that event is still in the log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.decoding.write_events import decode_write_event
+from handlers.events import FilesWritten, TxnCommitted
+from handlers.replication.context import Context
 from handlers.replication.policy.renames import follow_table
+from handlers.structs.notifications import WriteEventInfo
 from state.errors import (
     BadInput,
     FileLost,
@@ -23,13 +26,7 @@ from state.errors import (
     TidelineError,
     Unsupported,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import FilesWritten, TxnCommitted
-    from handlers.replication.context import Context
-    from handlers.structs.notifications import WriteEventInfo
-    from state.transactions.open_transactions import SourceTxn
+from state.transactions.open_transactions import SourceTxn
 
 
 _ALLOCATION: Final = "ALLOC_WRITE_ID_EVENT"

@@ -18,12 +18,15 @@ Readers would see a base of an overwrite before its commit; its name on the targ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from handlers.events import Event, FilesWritten, TxnCommitted
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
+from handlers.replication.context import Context
 from handlers.replication.effects.files.plain_files import remove_file
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.transactions.coming_events import find_early_copies
@@ -36,8 +39,10 @@ from handlers.replication.transactions.copies.pending_writes import (
     to_infos,
 )
 from handlers.replication.transactions.copies.unlogged_files import copy_empty_buckets, find_unlogged_write
+from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state, is_committed
 from handlers.structs import tjson
+from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.objects import Partition
 from state.errors import (
     BadInput,
@@ -49,17 +54,8 @@ from state.errors import (
     TidelineError,
     UnloggedFilesGone,
 )
+from state.transactions.open_transactions import SourceTxn
 from state.transactions.valid_write_ids import WriteIdState
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.events import Event, FilesWritten, TxnCommitted
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.lookahead import WriteIdLookahead
-    from handlers.structs.notifications import WriteEventInfo
-    from state.transactions.open_transactions import SourceTxn
 
 
 EARLY_FILES_MAX: Final = 1_000

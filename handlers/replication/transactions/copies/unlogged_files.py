@@ -19,26 +19,20 @@ another one by then. A file that vanishes meanwhile was merged by a compaction, 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from handlers.events import FilesWritten
+from handlers.events import FilesWritten, SourceFile, TxnCommitted
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.context import Context
 from handlers.replication.target.objects import is_insert_only
 from handlers.replication.target.same_table import LoggedWrite, select_same_partitions
+from handlers.replication.transactions.copies.pending_writes import PendingWrite
 from state.errors import FileLost, NotFound, UnloggedFilesGone
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.events import SourceFile, TxnCommitted
-    from handlers.replication.context import Context
-    from handlers.replication.transactions.copies.pending_writes import PendingWrite
-    from state.transactions.open_transactions import Touched
+from state.transactions.open_transactions import Touched
 
 
 def find_unlogged_write(

@@ -9,16 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
 from streaming.driver.class_archive import NAME, VARIABLE
 from tests.builders.components.spark_cluster import environment_of_image, link_spark_of_image
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 PREPARE_S = 1_800.0

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from handlers.failpoints import VARIABLE
 from state.columns.paths import KeyPath
@@ -21,11 +23,6 @@ from tests.builders.flat.feeds import DirectoryFeed
 from tests.builders.flat.file_forms import HOSTILE
 from tests.builders.flat.kills.driver_kills import BATCH, SEAL, mixed, plain
 from tests.builders.flat.kills.hostile_rows import HOSTILE_KEYS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 
 VICTIMS: Final = ("daemon", "driver", "JVM")

@@ -11,14 +11,17 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
-from tests.builders.flat.feeds import DirectoryFeed
+from handlers.structs.objects import FieldSchema
+from tests.builders.flat.feeds import DirectoryFeed, Feed
 from tests.builders.flat.kills.hostile_rows import DOUBLES, hostile_rows
 from tests.builders.flat.naive_reader import (
     Row,
@@ -30,14 +33,6 @@ from tests.builders.flat.naive_reader import (
     read_letters,
     read_table,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from handlers.structs.objects import FieldSchema
-    from tests.builders.flat.feeds import Feed
 
 
 BATCH = (

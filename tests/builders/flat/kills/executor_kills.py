@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daemon.process.child import Child
 from tests.builders.components.spark_cluster import EXECUTORS
 from tests.builders.flat.configured_table import ConfiguredTable, has_caught_up, listen
 from tests.builders.flat.kills.driver_kills import plain
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 
 ROWS: Final = 5_000

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.builders.flat.naive_reader import JavaDouble, as_text, identity
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 DEEP: Final = 300

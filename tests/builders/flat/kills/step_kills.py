@@ -8,13 +8,9 @@ after every kill, ``Killed.ends_well`` at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.builders.flat.kills.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, plain
-
-
-if TYPE_CHECKING:
-    from tests.builders.flat.kills.driver_kills import Killed
+from tests.builders.flat.kills.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, Killed, plain
 
 
 GROWING: Final = 2

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from daemon.catalog import loop
 from daemon.catalog.answers import SourceView
-from daemon.catalog.loop import build_catalog
+from daemon.catalog.loop import CatalogPart, build_catalog
+from daemon.catalog.queries import Answer
 from daemon.consumer import projection
 from daemon.consumer.projection import ProjectionStatus
 from state.errors import KafkaUnavailable
 from state.event_log.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
-
-    from daemon.catalog.loop import CatalogPart
-    from daemon.catalog.queries import Answer
 
 
 class TableView(SourceView):

@@ -3,8 +3,9 @@ unlocked."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,10 +18,6 @@ from daemon.process.metrics import LoopMetrics
 from daemon.sources.connections import CallMetrics
 from daemon.sources.shared_readers import SharedReaders
 from state.errors import HBaseUnavailable
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_branch_that_fails_to_open_keeps_neither_the_state_file_nor_another_branch(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,6 @@ from daemon.process.inbox import Inbox, requests_directory
 from daemon.timelines.capability import Timelines
 from tests.builders.daemon.assembly import config_of
 from tests.builders.daemon.http_client import acted, operated
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -6,20 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.config.document import Problem
 from daemon.config.load import Loaded, find_file
 from daemon.config.reference import markdown
 from daemon.flat.settings import FLAT as FLAT_SECTION
 from daemon.kafka.signatures import Signatures, source_signatures
 from daemon.service.configuration import config_model, config_reader, load_config
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from daemon.config.document import Problem
 
 
 Read = Callable[..., Loaded]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from daemon.kafka.dead_letter_reader import DeadLetterReader
 from daemon.service.configuration import config_reader
 from state.errors import ConfigError
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KERBEROS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
 

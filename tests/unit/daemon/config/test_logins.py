@@ -3,19 +3,15 @@ connections use them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.service.configuration import config_reader, load_config
 from handlers.metastore.addresses import KerberosLogin, PasswordLogin, login_at, use_logins
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(autouse=True)

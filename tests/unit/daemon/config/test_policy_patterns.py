@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from daemon.config.model import Config
 from daemon.replica.policies import handler_policy
 from daemon.service.configuration import config_reader
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.model import Config
 
 
 ENDS = {"source": "lake", "target": "dr"}

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.config.load import Loaded
 from daemon.config.quantities import pattern_of, quantity_text, read_quantity, unit_of
 from daemon.config.shown import show_settings
 from daemon.service.configuration import config_model, config_reader
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.load import Loaded
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,18 @@ and failures."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from daemon.consumer.fetcher import Fetcher, FetchResult
 from daemon.consumer.settings import ConsumerSettings
-from daemon.kafka.broker import TopicRecord
+from daemon.kafka.broker import BrokerSettings, TopicRecord
 from state.errors import KafkaUnavailable, NotFound
 from tests.builders.daemon.loops import eventually
 from tests.builders.kafka.mock_broker import mock_broker, write_records
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.kafka.broker import BrokerSettings
 
 
 @pytest.fixture

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from handlers.decoding.decoder import decode
-from handlers.events import FilesWritten, TxnCommitted
+from handlers.decoding.records.record_writer import Record
+from handlers.events import Event, FilesWritten, TxnCommitted
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_topics import ListedTopic
 from tests.builders.kafka.listed_source import ListedSource, delta
+from tests.unit.daemon.consumer.conftest import ReaderOf
 from tests.unit.daemon.consumer.test_topic_reader import drain
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.decoding.records.record_writer import Record
-    from handlers.events import Event
-    from tests.unit.daemon.consumer.conftest import ReaderOf
 
 
 @pytest.fixture

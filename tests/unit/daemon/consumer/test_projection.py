@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.consumer.event_reader import Batch, Passage, Stages
+from daemon.consumer.event_reader import Batch, EventReader, Passage, Stages
 from daemon.consumer.metrics import ProjectionMetrics
-from daemon.consumer.projection import WAIT_S, ProjectionLoop, ProjectionStatus, follow
+from daemon.consumer.projection import WAIT_S, Projection, ProjectionLoop, ProjectionStatus, follow
 from daemon.consumer.settings import ReaderStatus
+from daemon.consumer.topic_reader import TopicReader
 from daemon.process.metrics import LoopMetrics
 from handlers.events import Event
 from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, MetastoreUnavailable
@@ -19,15 +21,7 @@ from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import ListedTopic, records_of
 from tests.builders.kafka.relay_and_readers import Collecting, run_in_turns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from daemon.consumer.event_reader import EventReader
-    from daemon.consumer.projection import Projection
-    from daemon.consumer.topic_reader import TopicReader
-    from tests.unit.daemon.consumer.conftest import ReaderOf
+from tests.unit.daemon.consumer.conftest import ReaderOf
 
 
 def run(projection: Projection, reader: EventReader, line: Line, *arguments: Any) -> None:

@@ -3,22 +3,17 @@ created again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from daemon.consumer.seeker import Seeker, SeekResult
-from daemon.kafka.broker import TopicRecord
+from daemon.kafka.broker import BrokerSettings, TopicRecord
 from daemon.kafka.signatures import Signatures
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker, write_records
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.broker import BrokerSettings
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ receives each of its events once in either case."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from daemon.consumer import topic_reader as reading_module
+from daemon.consumer.fetcher import FetchResult
 from daemon.consumer.settings import ConsumerSettings, SharingSettings
 from daemon.consumer.shared_reader import SharedReader
 from daemon.consumer.subscription import Subscription
@@ -27,12 +29,6 @@ from tests.builders.kafka.fake_topics import (
     ListedTopic,
     records_of,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.consumer.fetcher import FetchResult
 
 
 READ_S = 0.05

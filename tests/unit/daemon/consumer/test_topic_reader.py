@@ -6,28 +6,23 @@ from __future__ import annotations
 import base64
 import gzip
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.signatures import Signatures
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.encoder import encode_lost
 from handlers.decoding.records.record_writer import Record
-from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
+from handlers.events import DatabaseCreated, Event, TxnCommitted, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox, records_of
-
-
-if TYPE_CHECKING:
-    from daemon.consumer.topic_reader import TopicReader
-    from handlers.events import Event
-    from tests.unit.daemon.consumer.conftest import ReaderOf
+from tests.unit.daemon.consumer.conftest import ReaderOf
 
 
 def log_of(last: int) -> ListedLog:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -23,10 +24,6 @@ from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, KafkaUnavailable, MalformedEvent
 from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 SOURCE = {"metastore": ["thrift://a:1", "thrift://b:2"], "topic": "t"}

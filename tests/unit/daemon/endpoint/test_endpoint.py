@@ -6,8 +6,9 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hmsclient import hmsclient
@@ -29,6 +30,7 @@ from tests.builders.endpoint.partition_requests import texts
 from tests.builders.metastore.fake_metastore import UNKNOWN_METHOD, FakeMetastore, fails, refuses, returns
 from tests.builders.metastore.raw_metastore import (
     Last,
+    RawClient,
     RawMetastore,
     call,
     clients,
@@ -37,12 +39,6 @@ from tests.builders.metastore.raw_metastore import (
     reply,
     unknown_method,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.builders.metastore.raw_metastore import RawClient
 
 
 DEADLINE_S = 20.0

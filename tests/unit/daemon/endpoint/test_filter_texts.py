@@ -3,20 +3,16 @@ call that has one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from daemon.endpoint.filter_texts import FilterTexts
 from daemon.endpoint.metrics import EndpointMetrics
-from daemon.endpoint.protocol.wire import Value, read_fields
+from daemon.endpoint.protocol.wire import Message, Value, read_fields
 from tests.builders.endpoint.partition_requests import positional, request
 from tests.builders.endpoint.scripted_metastore import SettingsOnly
-
-
-if TYPE_CHECKING:
-    from daemon.endpoint.protocol.wire import Message
 
 
 STARTS, TRANSLATED = 'ds like "2024.*"', 'ds like "2024%"'

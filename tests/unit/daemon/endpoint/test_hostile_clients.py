@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +13,8 @@ from daemon.endpoint.protocol.sasl import MESSAGE_BYTES_MAX
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES
 from state.errors import LimitExceeded
-from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply
+from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawClient, RawMetastore, call, names, reply
 from tests.unit.daemon.endpoint.test_endpoint import endpoint, wait_until
-
-
-if TYPE_CHECKING:
-    from tests.builders.metastore.raw_metastore import RawClient
 
 
 MB = 1 << 20

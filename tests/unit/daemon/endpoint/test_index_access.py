@@ -4,8 +4,8 @@ did not exist."""
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,15 +18,9 @@ from handlers.catalog import projection
 from handlers.catalog.following.loads import steps
 from state.errors import MetastoreUnavailable
 from tests.builders.catalog.followed_catalog import reload
-from tests.builders.catalog.indexed_source import KINDS, expected
+from tests.builders.catalog.indexed_source import KINDS, Held, expected
 from tests.builders.catalog.random_changes import DAYS, NAMES, Change, changes, happen_meanwhile
 from tests.builders.partitions.index_access import Opened, opened_index
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.catalog.indexed_source import Held
 
 
 @pytest.fixture(scope="module", autouse=True)

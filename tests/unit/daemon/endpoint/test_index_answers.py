@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.server_rules import ServerRules
 from daemon.endpoint.answers.table_access import Reason
+from daemon.endpoint.protocol.wire import Message
 from daemon.endpoint.verification.differing_tables import DifferingTables
 from daemon.endpoint.verification.verifier import Outcome, Sample, Verifier
 from dev.fixtures.memory_source import DB, MemorySource
@@ -18,16 +19,13 @@ from handlers.catalog.index.partition_bytes import without_write_id
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.objects import FieldSchema
 from state.partitions.filters.dialect import HIVE_4
+from state.partitions.filters.hive_expressions import Expression
 from tests.builders.catalog.indexed_source import Indexed
 from tests.builders.endpoint.memory_tables import MemoryTables
 from tests.builders.endpoint.partition_requests import positional, read_answer, request
 from tests.builders.endpoint.scripted_metastore import AnswersAlways, Outcomes, SettingsOnly
 from tests.builders.partitions.hive_expressions import call, column, constant
 
-
-if TYPE_CHECKING:
-    from daemon.endpoint.protocol.wire import Message
-    from state.partitions.filters.hive_expressions import Expression
 
 ROWS = [
     ("2020-01-01", "5"),

@@ -4,8 +4,8 @@ position."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +13,6 @@ from daemon.endpoint.freshness.index_access import PositionWatch
 from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent, Observation
 from state.errors import Inconsistent, MetastoreUnavailable
 from tests.builders.partitions.index_access import FakeQuery
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 DEADLINE_S = 20.0

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import struct
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
+from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.sasl import read_exactly
 from daemon.endpoint.protocol.streams import Transport
 from tests.builders.metastore.raw_metastore import (
     TIMEOUT_S,
+    RawClient,
     RawMetastore,
     call,
     closed_port,
@@ -21,13 +23,6 @@ from tests.builders.metastore.raw_metastore import (
     unknown_method,
 )
 from tests.unit.daemon.endpoint.test_endpoint import endpoint
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from daemon.endpoint.protocol.peer import Peer
-    from tests.builders.metastore.raw_metastore import RawClient
 
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5

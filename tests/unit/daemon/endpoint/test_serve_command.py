@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -15,11 +16,6 @@ from daemon.service.command_line import call as tideline
 from state.errors import ConfigError
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
 from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, closed_port, reply
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

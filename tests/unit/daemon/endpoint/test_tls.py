@@ -5,25 +5,19 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from daemon.endpoint.protocol.peer import Peer, client_context, server_context
 from handlers.metastore.addresses import Address
 from state.errors import ConfigError
-from tests.builders.certificates import a_certificate
-from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply
+from tests.builders.certificates import Certificate, a_certificate
+from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawClient, RawMetastore, call, names, reply
 from tests.unit.daemon.endpoint.test_endpoint import endpoint, wait_until
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.builders.certificates import Certificate
-    from tests.builders.metastore.raw_metastore import RawClient
 
 
 LARGE = names("x" * 3_000_000)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections.abc import Iterable, Iterator
 from itertools import cycle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,6 @@ from daemon.endpoint.protocol.wire import Header, Message, Value, struct_value, 
 from daemon.endpoint.verification.differing_tables import AnswerDifference, DifferingTables
 from daemon.endpoint.verification.verifier import WAITING_MAX, Outcome, Sample, Verifier, is_same_answer
 from state.errors import BadInput, MetastoreUnavailable
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 REQUEST = Message(Header("get_partitions", TMessageType.CALL, 7), b"\x00")

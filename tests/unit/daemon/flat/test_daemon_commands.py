@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -26,24 +28,17 @@ from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, 
 from daemon.service.command_line import tideline
 from state.columns.changes import Change, ChangeKind, Evolution
 from state.columns.demand import Demand
+from state.columns.paths import KeyPath
 from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
 from streaming.batch.schema_evolution import Proposal
-from streaming.driver.progress import report_rewrites, write_lines_to
+from streaming.driver.progress import ProgressListener, report_rewrites, write_lines_to
+from streaming.settings import FlatSettings
 from streaming.upkeep.backfill import BackfillResult
 from streaming.upkeep.maintenance import OpenHour, UpkeepResult
 from tests.builders.flat.fake_drivers import progress
 from tests.builders.flat.streams import Stream, key, rules
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from state.columns.paths import KeyPath
-    from streaming.driver.progress import ProgressListener
-    from streaming.settings import FlatSettings
 
 
 HOUR = 1_461_013_200

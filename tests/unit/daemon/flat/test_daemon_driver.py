@@ -8,10 +8,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -22,16 +22,11 @@ from daemon.flat.loop import DriverLoop
 from daemon.flat.metrics import FlatMeasures, FlatMetrics
 from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
 from daemon.process.loops.loop import Job, LoopState
+from daemon.process.loops.supervisor import Supervisor
 from daemon.process.redaction import Redactor
 from state.errors import ConfigError
 from tests.builders.daemon.loops import Scripted, eventually, supervise
 from tests.builders.flat.fake_drivers import literal, program, progress
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.process.loops.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"

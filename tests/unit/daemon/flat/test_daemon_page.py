@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from pydantic import TypeAdapter
 
+from daemon.config.model import Config
 from daemon.flat.answers import FlatAnswers
 from daemon.flat.page import FlatList, FlatTable, KeyList, RuleList, flat_page, flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Tokens
+from daemon.http.transport.server import HttpServer
 from daemon.service.command_line import call
 from state.columns.paths import KeyPath
 from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
+from streaming.keylog.records import KeyRequest
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
@@ -30,15 +35,6 @@ from tests.builders.daemon.http_client import asked as asked_over_http
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.keylog.key_logs import FLAT, RAW, key_request
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.http.transport.server import HttpServer
-    from streaming.keylog.records import KeyRequest
 
 
 HOSTILE = KeyPath(("<script>alert('x')</script>", 'a"b&c\x00\n', "${body}"))

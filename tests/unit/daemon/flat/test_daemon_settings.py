@@ -4,11 +4,13 @@ told with its place."""
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.config.load import Loaded
+from daemon.config.model import Config
 from daemon.config.settings.clusters import KafkaConfig
 from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
@@ -25,13 +27,6 @@ from streaming.settings import (
     PartitionColumn,
     Publishing,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.load import Loaded
-    from daemon.config.model import Config
 
 
 GOOD = """\

@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +16,6 @@ from daemon.status.reporter import SectionPart, StatusContext, StatusReporter
 from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of, registry_of
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 from tests.builders.flat.fake_drivers import progress
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 FLAT = FlatStatus(

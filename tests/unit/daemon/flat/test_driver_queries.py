@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from daemon.flat.driver import mine_query_files
 from daemon.service.configuration import load_config
 from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 DOUBLING = (

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.config.model import Config
 from daemon.flat.checks import flat_problems
 from handlers.metastore.calls import HiveVersion
 from state.errors import ConfigError, MetastoreUnavailable, NotFound
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.config.model import Config
 
 
 HIVE_4 = HiveVersion(4, 2)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.flat.trial.queries import guess_raw_table, guess_table, read_queries
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 GOOD = "select get_json_object(json, '$.a') from web.raw"

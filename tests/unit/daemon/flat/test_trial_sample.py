@@ -7,7 +7,9 @@ import gzip
 import json
 import os
 from codecs import BOM_UTF8
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +26,6 @@ from state.columns.paths import KeyPath
 from state.errors import BadInput, ConfigError
 from streaming.settings import EpochUnit
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 S = 1_461_013_200
 

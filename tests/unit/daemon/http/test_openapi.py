@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from daemon.http.openapi import DOCUMENT, described, openapi_document
 from daemon.http.operations import BASE, ApiRoute
@@ -18,12 +19,6 @@ from tests.builders.daemon.assembly import app_of, config_of, parts_of, runtime_
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import asked, served
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from starlette.routing import BaseRoute
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import stat
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.config.settings.process import HttpConfig
@@ -23,19 +27,9 @@ from daemon.status.address import DaemonAddress, running_daemon
 from daemon.status.client import fetch
 from daemon.status.routes import Views, probe_routes
 from state.errors import ConfigError, Forbidden, Transient
-from tests.builders.certificates import a_certificate
+from tests.builders.certificates import Certificate, a_certificate
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.daemon.raw_clients import connect, connected, rest_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from tests.builders.certificates import Certificate
 
 
 VIEWER, OPERATOR = "v" * 32, "o" * 32

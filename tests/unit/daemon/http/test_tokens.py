@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.http.tokens import CHARACTERS_MIN, CHECK_S, FILE_BYTES_MAX, Client, Role, TokenFile, Tokens
 from state.errors import ConfigError
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 OLD, NEW = "o" * CHARACTERS_MIN, "n" * CHARACTERS_MIN

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +17,6 @@ from state.errors import KafkaUnavailable, MalformedEvent, NotFound
 from tests.builders.kafka.fake_log import ListedLog, ddl
 from tests.builders.kafka.fake_topics import records_of
 from tests.builders.kafka.mock_broker import mock_broker
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 ERROR = MalformedEvent("not an object")

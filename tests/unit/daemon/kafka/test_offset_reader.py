@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaError
@@ -15,10 +15,6 @@ from daemon.kafka.topic import Watermarks
 from state.errors import KafkaUnavailable, NotFound, TidelineError
 from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker, write_records
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO, TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +20,10 @@ from daemon.service.configuration import config_reader
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
+from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import TableSnapshot, save_snapshot
 from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, key_request, open_key_log
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from streaming.keylog.log import KeyLog
 
 CONFIG = """\
 state: {{dir: {directory}}}

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -19,6 +20,7 @@ from daemon.keys.loop import MinerLoop
 from daemon.keys.metrics import MiningMetrics
 from daemon.keys.status import MinedSource, MiningStatus
 from daemon.process.loops.loop import Job, LoopState
+from daemon.process.loops.supervisor import Supervisor
 from daemon.status.client import load_status
 from daemon.status.model import DaemonStatus
 from daemon.status.report.text import status_text
@@ -28,12 +30,6 @@ from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, eventually, supervise
 from tests.builders.flat.fake_drivers import literal, program
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.process.loops.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"

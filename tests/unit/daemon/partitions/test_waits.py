@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from daemon.catalog.branch import OpenSource
 from daemon.partitions.answers import PartitionsView
 from daemon.partitions.waits import PartitionExists, partition_kind
+from daemon.waits.conditions import Reached
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput, NotFound
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from daemon.waits.conditions import Reached
 
 
 TABLE = f"{DB}.a"

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import resource
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from daemon.process import descriptors
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

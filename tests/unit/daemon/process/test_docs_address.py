@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +17,6 @@ from daemon.status.report.text import card_text
 from daemon.terminal.layout import failure_lines
 from state.errors import Inconsistent
 from tests.builders.daemon.operator_states import EVERYTHING
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 HINT = "See docs/runbooks/relay.md#dead-letters, or docs/FILE_SYSTEMS.md."

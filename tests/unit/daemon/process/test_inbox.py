@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +24,6 @@ from daemon.process.inbox import (
 )
 from state.errors import BadInput, ConfigError, FilesUnavailable, NotFound, Refused, Transient
 from tests.builders.stores.full_disk import full_disk
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from daemon.process.inbox_watch import InboxWatch
 from tests.builders.daemon.loops import DEADLINE_S
 from tests.builders.kafka.fake_log import Line
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 SECOND_NS = 1_000_000_000

@@ -8,17 +8,13 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.process.signals import stop_signals
 from daemon.state_directory.directory import state_lock
 from state.errors import ConfigError, StateLocked
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_start_waits_while_a_command_holds_the_directory(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -21,10 +21,6 @@ from daemon.process.redaction import (
     use_secrets,
 )
 from state.errors import ConfigError, Refused
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from handlers.failpoints import hold
 from tests.builders.daemon.loops import eventually
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 PROGRAM = """

@@ -3,12 +3,14 @@ events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from daemon.relay.gap import cross_gap, find_gap
+from daemon.relay.publisher import Publisher
 from daemon.relay.start_position import StoredPosition, resume
+from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.decoder import decode
 from handlers.events import EventsLost
 from state.errors import Inconsistent, InvalidRequest
@@ -16,11 +18,6 @@ from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of
-
-
-if TYPE_CHECKING:
-    from daemon.relay.publisher import Publisher
-    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 class ListedPublisher:

@@ -3,13 +3,14 @@ both sides."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from daemon.config.settings.clusters import RelayConfig
+from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.signatures import Signatures
 from daemon.kafka.topic import TopicSettings
@@ -20,12 +21,6 @@ from handlers.decoding.records.record_writer import Record
 from state.errors import KafkaUnavailable
 from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.kafka.broker import BrokerSettings
 
 
 @pytest.fixture

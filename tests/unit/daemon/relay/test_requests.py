@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,6 @@ from daemon.relay import loop as loop_module
 from daemon.relay.requests import cross_gap_of
 from daemon.status import client
 from state.errors import ConfigError, NotFound
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +18,6 @@ from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of
 from tests.builders.kafka.listed_source import ListedSource, delta
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def log_of(last: int) -> ListedLog:

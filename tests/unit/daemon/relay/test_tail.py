@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
 
 import pytest
 
-from daemon.relay.publisher import RelaySettings
+from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.relay.start_position import Start, StoredPosition
 from daemon.relay.tail import Pace, Tail
+from daemon.sources.outgoing_events import OutgoingEvent
 from daemon.status.model import SourceStatus
 from state.errors import FilesUnavailable, GapDetected, MetastoreUnavailable
 from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox, relay_settings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from daemon.relay.publisher import Publisher
-    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 class FullDisk:

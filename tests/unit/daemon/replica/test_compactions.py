@@ -4,7 +4,7 @@ target does not answer."""
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 
 from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, CompactionStatus
+from handlers.metastore.client import Metastore
 from handlers.replication.operations.compaction import STATES, read_backlog
 from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
 from state.errors import MetastoreUnavailable
 from tests.builders.replication.recording_metastore import RecordingMetastore
-
-
-if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
 
 
 def compaction(number: int, state: str, table: str = "orders", **fields: Any) -> ShowCompactResponseElement:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +26,6 @@ from streaming.copyjob.job import JobSettings, run_job, share_environment
 from streaming.copyjob.share import ShareSettings, copy_share, write_copy
 from streaming.driver import session
 from streaming.settings import SparkSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import io
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ from daemon.replica.copy_jobs.progress import JobProgress, job_line
 from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copied, CopyTask
-from handlers.files.copying.jobs import SizedTask
+from handlers.files.copying.jobs import Outcome, SizedTask
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import (
     ConfigError,
@@ -34,13 +36,6 @@ from state.errors import (
 from streaming.copyjob.job import JobSettings, write_package
 from streaming.copyjob.share import ShareSettings, copy_share, read_outcome, write_outcome
 from streaming.settings import SparkSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from handlers.files.copying.jobs import Outcome
 
 
 DRIVER = """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -13,17 +14,11 @@ from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.external.status import EXTERNAL, ExternalStatus, describe_external
 from daemon.service.command_line import tideline
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem
-from handlers.replication.external.cycle_thread import ExternalTotals
+from handlers.replication.external.cycle_thread import ExternalThread, ExternalTotals
 from handlers.replication.external.directories import TreeCounts
 from state.errors import MetastoreUnavailable
 from state.external.directories import TableDirectories, format_directories
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.replication.external.cycle_thread import ExternalThread
 
 
 def thread(**fields: Any) -> ExternalThread:

@@ -4,12 +4,14 @@ are found."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from daemon.config.model import Config
 from daemon.process.loops.heartbeat import Pulse
+from daemon.process.loops.loop import Job
 from daemon.replica import loop
 from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
@@ -18,18 +20,11 @@ from daemon.replica.replicas import DatabaseDiscovery, Replicas, known_policies
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import open_state
+from handlers.files.copying.pool import CopyPool
 from handlers.replication.observer import SilentObserver
+from handlers.replication.projection import ReplicationProjection
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.daemon.assembly import config_of, parts_of, runtime_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.model import Config
-    from daemon.process.loops.loop import Job
-    from handlers.files.copying.pool import CopyPool
-    from handlers.replication.projection import ReplicationProjection
 
 
 def configured(

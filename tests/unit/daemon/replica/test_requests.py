@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +22,10 @@ from daemon.replica.status.points import POINTS, PointStatus, PointTaker
 from daemon.status.model import SourceStatus
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
+from handlers.replication.operations.promotion import Promotion
 from handlers.replication.position.target_claim import WRITTEN_KEY
-from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from state.errors import (
     BadInput,
     ConfigError,
@@ -40,15 +44,6 @@ from tests.builders.kafka.relay_and_readers import run_in_turns
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import a_table, allocated, altered, created
 from tests.builders.stores.full_disk import full_disk
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.replication.operations.promotion import Promotion
-    from handlers.replication.projection import ReplicationProjection
-    from handlers.replication.tables.table_loads import TableLoad
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -13,10 +13,6 @@ from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from handlers.replication.observer import SilentObserver
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_policies_of_a_target_share_threads_and_have_none_without_work(tmp_path: Path) -> None:

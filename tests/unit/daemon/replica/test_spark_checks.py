@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
 from daemon.config.model import Config
 from daemon.replica.external.policy_cycles import spark_problems
+from handlers.structs.objects import Table
 from state.errors import MetastoreUnavailable, NotFound, ServerFault, TidelineError
 from tests.builders.replication.replay_events import a_table
 from tests.builders.replication.spark_tables import a_spark_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.structs.objects import Table
 
 
 class Source:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.capability import Runtime
 from daemon.consumer.projection import ProjectionStatus
 from daemon.replica import waits as waits_module
 from daemon.replica.waits import ReplicaReached, replica_kind
-from daemon.waits.conditions import Unresolved
+from daemon.waits.conditions import Unresolved, WaitKind
 from state.errors import BadInput, MetastoreUnavailable, NotFound
 from state.event_log.positions import Position
 from tests.builders.daemon.assembly import config_of, runtime_of
-
-
-if TYPE_CHECKING:
-    from daemon.capability import Runtime
-    from daemon.waits.conditions import WaitKind
 
 
 @dataclass(eq=False)

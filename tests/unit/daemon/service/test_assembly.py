@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from daemon.config.model import Config
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
 from daemon.process.loops.heartbeat import LazyLoop
@@ -14,12 +15,6 @@ from daemon.replica.policies import handler_policy
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemon.assembly import config_of, parts_of
 from tests.builders.daemon.loops import Scripted, eventually, supervise
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.model import Config
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -15,10 +15,6 @@ from daemon.service.configuration_page import configuration_page
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.http_client import asked, served
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from daemon.service.command_line import tideline
 from daemon.service.dead_letter_commands import VALUE_CHARACTERS_MAX
 from tests.builders.kafka.mock_broker import mock_broker
 from tests.builders.kafka.stored_letters import stored_letters
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from click.testing import Result
 
 
 @pytest.fixture

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from state.errors import TidelineError
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 PAGE = Path(__file__).parents[4] / "docs" / "ERRORS.md"

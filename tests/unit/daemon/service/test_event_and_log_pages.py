@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import structlog
@@ -16,10 +16,6 @@ from daemon.service.log_page import log_page
 from daemon.sources.shared_readers import SharedReaders
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import asked, served
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 SOURCE: dict[str, object] = {"sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "events"}}}

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
+from daemon.config.model import Config
 from daemon.sources.checks.hive_settings import duration_s
 from daemon.sources.checks.live_checks import live_problems
 from handlers.metastore.calls import HiveVersion
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from handlers.structs.objects import Database
 from state.errors import MetastoreUnavailable, Refused, Unsupported
 from tests.builders.daemon.assembly import config_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from daemon.config.model import Config
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
-    from handlers.structs.objects import Database
 
 
 HIVE_4 = HiveVersion(4, 2)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +17,6 @@ from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, eventually
 from tests.builders.daemon.tideline_process import running
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 Start = Callable[[], subprocess.Popen[str]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,18 +12,13 @@ from daemon.consumer.event_window import EventWindow
 from daemon.consumer.settings import SharingSettings
 from daemon.replica.http.pages import PolicySite
 from daemon.replica.known_tables import KnownTables, LastNames
+from daemon.status.model import DaemonStatus
 from handlers.replication.tables.policy_tables import PolicyTables
 from state.event_log.positions import Position
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import SECTIONS, app_of
 from tests.builders.daemon.http_client import Answer, asked, served
 from tests.builders.replication.replay_events import created
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.status.model import DaemonStatus
 
 
 def page(status: Callable[[], DaemonStatus], path: str) -> Answer:

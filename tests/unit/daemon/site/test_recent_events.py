@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from daemon.consumer.event_window import EventWindow
+from daemon.consumer.event_window import EventWindow, SharedEvent
 from daemon.consumer.settings import SharingSettings
 from daemon.site.recent_events import ROWS_MAX, find_recent
-from handlers.events import EventsLost, TxnsOpened, Undecodable
+from handlers.events import Event, EventsLost, TxnsOpened, Undecodable
 from state.errors import MalformedEvent
 from state.event_log.positions import Position
 from tests.builders.replication.replay_events import (
@@ -20,11 +18,6 @@ from tests.builders.replication.replay_events import (
     partitions_dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from daemon.consumer.event_window import SharedEvent
-    from handlers.events import Event
 
 
 def kept(*events: Event) -> list[SharedEvent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +11,6 @@ from daemon.sources.commands import FileCheck
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable, NotFound
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def check_of(directory: Path) -> FileCheck:

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
+from daemon.sources.outbox import Outbox
 from daemon.sources.write_events import ATTEMPTS_MIN, PATIENCE_S, CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.decoder import decode
 from handlers.decoding.records.commit_parts import MEMORY_BYTES, CommitParts
 from handlers.decoding.records.record_writer import RecordWriter
-from handlers.events import FilesWritten, TxnCommitted, Undecodable
+from handlers.events import Event, FilesWritten, TxnCommitted, Undecodable
 from handlers.metastore.client import Metastore
 from handlers.structs.notifications import WriteEventInfo
-from state.errors import InvalidRequest, MetastoreUnavailable, ServerFault
+from state.errors import InvalidRequest, MetastoreUnavailable, ServerFault, TidelineError
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import outbox
 from tests.builders.metastore.fake_metastore import FakeMetastore, hangs_up_midway, returns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.sources.outbox import Outbox
-    from handlers.events import Event
-    from state.errors import TidelineError
 
 
 def decoded(box: Outbox, after: int = 0) -> list[Event]:

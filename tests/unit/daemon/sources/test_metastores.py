@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prometheus_client import CollectorRegistry
 
+from daemon.config.model import Config
 from daemon.sources.connections import CallMetrics
 from daemon.sources.metastores import MetastoreClients
 from tests.builders.daemon.assembly import config_of
 from tests.builders.metastore.fake_metastore import FakeMetastore
-
-
-if TYPE_CHECKING:
-    from daemon.config.model import Config
 
 
 def clusters(lake: str, dr: str) -> Config:

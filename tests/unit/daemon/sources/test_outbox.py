@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import orjson
 import pytest
 
+from daemon.sources.outgoing_events import OutgoingEvent
 from state.errors import GapDetected, Inconsistent, MetastoreUnavailable, Unsupported
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import outbox, records_of
-
-
-if TYPE_CHECKING:
-    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 def kinds(item: OutgoingEvent) -> list[str]:

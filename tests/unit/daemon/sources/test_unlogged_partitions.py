@@ -7,16 +7,20 @@ import hashlib
 import json
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from daemon.service.configuration import config_model
 from daemon.sources import outbox as outbox_module
+from daemon.sources.outbox import Outbox
 from daemon.sources.touched_events import observe
 from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions, build_unlogged_partitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
+from handlers.files.listing import WriteListing
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.structs import tjson
@@ -26,14 +30,6 @@ from state.errors import FilesUnavailable
 from state.transactions.touched_partitions import TouchedPartitions
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event
 from tests.builders.kafka.fake_topics import outbox
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from daemon.sources.outbox import Outbox
-    from handlers.files.listing import WriteListing
 
 
 CONTENT = b"rows"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,12 +14,7 @@ from daemon.state_directory.backup import MANIFEST, read_backup, restore_backup,
 from daemon.state_directory.directory import open_state, open_stores, write_atomically
 from daemon.state_directory.keeper import StateKeeper
 from state.errors import BadInput, InvalidRequest, StateCorrupt
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from state.store.sqlite import SqliteStore
+from state.store.sqlite import SqliteStore
 
 
 @pytest.fixture

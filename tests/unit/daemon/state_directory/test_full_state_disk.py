@@ -3,21 +3,16 @@ of the process."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from daemon.process.loops.heartbeat import Heartbeat
 from daemon.process.loops.loop import Job, LoopState
+from handlers.events import Event
 from state.store.sqlite import SqliteStore
 from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.replication.fake_target import faked_replica
 from tests.builders.replication.replay_events import created
 from tests.builders.stores.full_disk import full_disk
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.process.loops.heartbeat import Heartbeat
-    from handlers.events import Event
 
 
 TABLES = 400

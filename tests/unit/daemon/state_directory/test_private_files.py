@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from daemon.state_directory.directory import open_state, write_atomically
 from daemon.state_directory.private_files import narrow_files, report_wide_files
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
 from daemon.state_directory.volume import VolumeCollector
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_scrape_has_the_size_of_the_volume_and_what_is_left(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@ runbook."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from daemon.status.model import (
     DaemonStatus,
     FailedLoop,
     OperatorAction,
+    StatusSection,
 )
 from daemon.status.report.text import status_text
 from handlers.failures import TableFailure
@@ -32,12 +34,6 @@ from tests.builders.daemon import runbook_samples
 from tests.builders.daemon.assembly import config_of, parts_of
 from tests.builders.daemon.operator_states import EVERYTHING, SINCE_S, status, view
 from tests.builders.page_anchors import page_anchors
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.status.model import StatusSection
 
 
 DOCS = Path(__file__).parents[4] / "docs"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.replica.status.copies import COPIES, CopyStatus
 from daemon.site.sparklines import draw_sparklines
 from daemon.status.history import FILE, INTERVAL_S, POINTS, History, HistoryPoint
+from daemon.status.model import DaemonStatus
 from tests.builders.daemon.site_states import healthy_status
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.status.model import DaemonStatus
 
 
 NOON_S = 1_700_000_100

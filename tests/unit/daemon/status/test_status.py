@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.loops.loop import Job
+from daemon.process.loops.supervisor import Supervisor
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.report.text import status_text
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
@@ -18,10 +18,6 @@ from state.errors import GapDetected, MalformedEvent
 from state.event_log.positions import Position
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
-
-
-if TYPE_CHECKING:
-    from daemon.process.loops.supervisor import Supervisor
 
 
 GOLDEN = """\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,15 +15,11 @@ from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
 from daemon.replica.status.compactions import CompactionStatus
 from daemon.replica.status.copies import CopyStatus
 from daemon.status.metrics import StatusCollector
-from daemon.status.model import ProjectionView
+from daemon.status.model import DaemonStatus, ProjectionView
 from daemon.status.summed_metrics import sum_up
 from handlers.replication.observer import BatchOverlap, LaneCounts, LookaheadCounts
 from tests.builders.daemon.assembly import SECTIONS, full_registry
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from daemon.status.model import DaemonStatus
 
 
 Samples = dict[tuple[object, ...], float]

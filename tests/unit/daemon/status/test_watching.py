@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.http.access import Access, Gate
+from daemon.http.transport.server import HttpServer
 from daemon.service.command_line import call
 from daemon.status import watching
 from daemon.status.address import DaemonAddress
 from daemon.status.client import watch_status
+from daemon.status.model import DaemonStatus
 from daemon.status.report import commands
 from state.errors import Overloaded
 from tests.builders.daemon.assembly import SECTIONS, app_of
 from tests.builders.daemon.http_client import HOST, TIMEOUT_S, served
 from tests.builders.daemon.loops import daemon_status, eventually
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-
-    from daemon.http.transport.server import HttpServer
-    from daemon.status.model import DaemonStatus
 
 
 class Daemon:

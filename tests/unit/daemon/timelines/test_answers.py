@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import orjson
 import pytest
@@ -12,13 +13,14 @@ from pydantic import TypeAdapter
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import OpenSource
 from daemon.catalog.queries import query_routes
+from daemon.http.transport.server import HttpServer
 from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.commands import check_text, cover_text, latest_text, listing_text, show_text
 from daemon.timelines.pages import timeline_pages
 from daemon.timelines.pictures import draw_spans
-from daemon.timelines.queries import QUERIES, CoverRange, FindLatest, ListTables, ShowTable
+from daemon.timelines.queries import QUERIES, CoverRange, FindLatest, ListTables, ShowTable, TimelineQuery
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
@@ -30,13 +32,6 @@ from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import asked, served
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from daemon.http.transport.server import HttpServer
-    from daemon.timelines.queries import TimelineQuery
 
 
 TEXT_MAX = 1_000_000

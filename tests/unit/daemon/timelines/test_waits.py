@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from daemon.catalog.branch import OpenSource
 from daemon.timelines.answers import TimelinesView
 from daemon.timelines.waits import RangeCovered, range_kind
+from daemon.waits.conditions import Reached
 from state.errors import BadInput, NotFound
 from state.store.memory import MemoryStore
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
-
-
-if TYPE_CHECKING:
-    from daemon.waits.conditions import Reached
 
 
 DAYS = "shop.days"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import JSON, build_response, problem_response
@@ -16,14 +20,6 @@ from daemon.waits import commands
 from daemon.waits.commands import REQUEST_S, RETRY_S
 from state.errors import BadInput, NotFound, NotYet, Overloaded, TidelineError, Transient
 from tests.builders.daemon.http_client import HOST, served
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 
 TRUE = b'{"source": "lake", "event_id": 7, "waited_s": 0.25, "left_out": ["sales.broken"]}'

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from socket import socket
 
 import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import TypeAdapter
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import probe_response
@@ -29,14 +32,6 @@ from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, Answer, asked
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, status_on
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from socket import socket
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 
 @dataclass(eq=False)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import hashlib
 import http.server
 import threading
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,10 +15,6 @@ from dev.stack.downloads import jars
 from dev.stack.downloads.jars import Jar, fetch, find_missing, parse_lock, read_lock
 from dev.stack.errors import FetchFailed
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DIGEST = "a" * 64
 

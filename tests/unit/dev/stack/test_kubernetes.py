@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.stack.downloads.jars import LOCKS
 from dev.stack.errors import FetchFailed, Missing
 from dev.stack.servers.kubernetes import ETCD, VERSION, build_programs
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.stack.downloads import npm
 from dev.stack.downloads.npm import Package, fetch_package, find_registry
 from dev.stack.errors import FetchFailed, Missing
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 CONTENT = b"an archive"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dev.stack import object_store
 from dev.stack.errors import FetchFailed, Missing
 from dev.stack.object_store import CHECKSUM, build_server, main
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +10,6 @@ from dev.stack.downloads import maven_repository
 from dev.stack.errors import Missing
 from dev.stack.process import java_runtime
 from dev.stack.process.ports import free_port, is_free
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from dev.stack.errors import ComponentFailed, SqlFailed
 from dev.stack.hive.sql_session import LoggedEvent, Session
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OK: dict[str, Any] = {"ok": True, "seconds": 0.5, "columns": [], "rows": [], "events": [], "code": 0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from handlers.catalog.following import missed_events, table_info
 from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.loads import steps
 from handlers.catalog.timelines import timeline_load
-from state.errors import ServerFault
+from state.errors import ServerFault, TidelineError
 from state.timelines.table_properties import TIME_COLUMNS
 from tests.builders.catalog.flaky_source import FAULTS
 from tests.builders.catalog.followed_catalog import content
@@ -25,10 +25,6 @@ from tests.builders.catalog.indexed_source import KINDS, expected
 from tests.builders.catalog.indexed_source import rebuilt as rebuilt_catalog
 from tests.builders.catalog.late_catalog import LateCatalog
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes
-
-
-if TYPE_CHECKING:
-    from state.errors import TidelineError
 
 
 CHANGES = changes((*KINDS, Kind.UNLISTED), (*DAYS, "9999-12-31", "latest"))

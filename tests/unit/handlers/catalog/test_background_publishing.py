@@ -3,7 +3,7 @@ nothing is lost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,7 @@ from handlers.catalog.timelines.property_writer import TimelineName, migrate
 from handlers.catalog.timelines.publisher import BEGUN_MAX, PAUSE_MAX_S, TimelinePublisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.calls import V4_0
+from handlers.structs.objects import Table
 from state.errors import NotFound, ServerFault, TidelineError
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
@@ -24,10 +25,6 @@ from tests.builders.catalog.flaky_source import FAULTS, FlakySource
 from tests.builders.catalog.indexed_source import TIMELINES
 from tests.builders.catalog.late_calls import LateCalls
 from tests.builders.catalog.random_changes import Change, Kind, changes
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
 
 
 NAME = f"{DB}.a"

@@ -3,22 +3,17 @@ CASCADE they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
 from handlers.catalog.following import column_checks
+from handlers.structs.objects import Partition
 from state.errors import Refused, ServerFault
 from tests.builders.catalog.indexed_source import expected
 from tests.builders.catalog.late_catalog import LateCatalog
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.structs.objects import Partition
 
 
 NAME = f"{DB}.a"

@@ -4,8 +4,9 @@ the others."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,7 @@ from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import Undecodable
 from handlers.metastore.error_mapping import to_tideline_error
 from handlers.structs.exceptions import MetaException
+from handlers.structs.objects import Partition, Table
 from state.errors import (
     AmbiguousCall,
     MalformedEvent,
@@ -42,12 +44,6 @@ from state.errors import (
 )
 from state.store.memory import MemoryStore
 from tests.builders.catalog.followed_catalog import reload
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from handlers.structs.objects import Partition, Table
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)

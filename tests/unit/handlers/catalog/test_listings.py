@@ -4,22 +4,18 @@ objects."""
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.loads.listings import ListingRequest, TextList, read_listing
+from handlers.catalog.following.table_info import Listing
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.catalog.following.table_info import Listing
 
 
 def read(source: MemorySource) -> Listing:

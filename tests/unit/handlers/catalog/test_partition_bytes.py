@@ -3,7 +3,8 @@ metastore."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from handlers.structs.struct import declare, i32, resolve
 from state.partitions.index.check_budget import AnswerBudget
 from state.store.memory import MemoryStore
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLACE = "/w/t"
 TABLE = a_table("db", "t", partition_keys=("dt", "hr"), location=PLACE, columns=[("a", "int"), ("b", "int")])

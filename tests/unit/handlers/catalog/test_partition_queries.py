@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,6 @@ from handlers.catalog.projection import CatalogProjection
 from state.errors import NotFound
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog.followed_catalog import reload
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 ROWS = 40

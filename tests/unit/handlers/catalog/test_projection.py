@@ -3,8 +3,9 @@ rebuild."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,10 +26,6 @@ from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
 from tests.builders.catalog.followed_catalog import Content, content, reload
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -40,10 +41,6 @@ from state.timelines.timeline import Timeline
 from tests.builders.catalog.followed_catalog import reload
 from tests.builders.catalog.late_calls import LateCalls
 from tests.builders.catalog.steps import finish
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 NAME = f"{DB}.a"

@@ -3,8 +3,9 @@ the new listing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,16 +16,11 @@ from handlers.catalog import projection as projection_module
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import timeline_load
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from state.store import Transaction
 from state.store.memory import MemoryStore
 from state.timelines.tables import records
 from state.timelines.tables.listing import KeySet
 from tests.builders.catalog.indexed_source import TIMELINES
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.store import Transaction
 
 
 NAME = f"{DB}.a"

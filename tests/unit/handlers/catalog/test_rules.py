@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,6 @@ from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import TIME_COLUMNS
 from state.timelines.time_ranges import TimeRange
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 Read = Callable[[str], tuple[Config | None, dict[str, str]]]

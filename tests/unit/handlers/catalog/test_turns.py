@@ -5,17 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.catalog import turns as turns_module
 from handlers.catalog.turns import Turns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_a_reader_waits_while_the_follower_works_and_continues_afterwards() -> None:

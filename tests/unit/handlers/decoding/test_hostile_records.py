@@ -6,7 +6,7 @@ import copy
 import itertools
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -17,12 +17,9 @@ from dev.fixtures.notifications import KINDS, compress, notification, write_even
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival, peek_position
 from handlers.decoding.records.encoder import encode
+from handlers.decoding.records.record_writer import Record
 from handlers.events import Embedded, Event, Undecodable
 from state.errors import BadInput, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.decoding.records.record_writer import Record
 
 
 ARRIVAL = Arrival(event_id=1, time_s=1)

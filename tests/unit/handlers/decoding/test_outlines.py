@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +12,10 @@ from handlers.decoding.apiary import read_partition
 from handlers.decoding.catalog_events import read_partitions
 from handlers.decoding.fields import Fields
 from handlers.decoding.messages import DEFAULT_LIMITS
+from handlers.events import Embedded
 from handlers.structs import tjson
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor
 from state.errors import MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.events import Embedded
 
 
 def partition_of(values: list[str], parameters: dict[str, str] | None) -> Partition:

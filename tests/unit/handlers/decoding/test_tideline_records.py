@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -13,6 +12,7 @@ from dev.fixtures.notifications import KINDS, message_of, notification, read_rec
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
 from handlers.decoding.records.encoder import encode, encode_lost
+from handlers.decoding.records.record_writer import Record
 from handlers.events import (
     Event,
     EventsLost,
@@ -25,12 +25,8 @@ from handlers.events import (
     Undecodable,
     Unhandled,
 )
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import LimitExceeded, MalformedEvent
-
-
-if TYPE_CHECKING:
-    from handlers.decoding.records.record_writer import Record
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 LIMIT = 512 * 1024

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +18,6 @@ from handlers.expressions.expression_reader import ExpressionReader
 from handlers.expressions.hive_objects import BYTES_MAX, DEPTH_MAX, NODES_MAX, read_expression
 from handlers.expressions.kryo_input import Unreadable
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 WRITTEN: list[dict[str, Any]] = json.loads(

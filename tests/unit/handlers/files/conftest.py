@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders.replication.warehouse import Warehouse
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.files.acid_writes import CLEANING_S, OwnListing, list_own_files
-from handlers.files.filesystems import FileSystems
+from handlers.files.filesystems import Entry, FileSystems
 from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.local import LocalFiles
 from state.errors import FilesUnavailable, UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from handlers.files.filesystems import Entry
 
 
 class CountingFiles(LocalFiles):

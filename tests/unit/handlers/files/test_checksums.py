@@ -7,7 +7,7 @@ import hashlib
 import random
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import google_crc32c
 import pytest
@@ -22,10 +22,6 @@ from handlers.files.copying.checksums import (
     parse_checksum,
 )
 from handlers.files.paths import parse_location
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 FILE, HDFS, STORE = map(parse_location, ("file:/w/f", "hdfs://nn:8020/w/f", "s3a://bucket/f"))

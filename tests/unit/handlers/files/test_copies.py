@@ -6,8 +6,8 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,17 +16,11 @@ from hypothesis import strategies as st
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems, sweep
-from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.files.systems.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import Fenced, FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.replication.warehouse import DELTA, Warehouse, path_of
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from handlers.files.paths import Location
 
 
 NAME = f"{DELTA}/bucket_00000_0"

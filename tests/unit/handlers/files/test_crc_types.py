@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
 
 import google_crc32c
 import pytest
 
-from handlers.files.copying.checksums import Checksum, parse_checksum
+from handlers.files.copying.checksums import Checksum, Digest, parse_checksum
 from handlers.files.copying.origins import CrcTypes
-from handlers.files.paths import parse_location
+from handlers.files.paths import Location, parse_location
 from state.errors import FilesUnavailable
-
-
-if TYPE_CHECKING:
-    from handlers.files.copying.checksums import Digest
-    from handlers.files.paths import Location
 
 
 HERE, THERE = map(parse_location, ("hdfs://here:8020/w/f", "hdfs://there:8020/w/f"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,11 +14,6 @@ from handlers.files.directories import find_filled
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 NAMES = [f"dt={day}/hr={hour}" for day in "abc" for hour in (1, 2, 3)] + ["dt=a", "dt=d"]

@@ -3,25 +3,20 @@ checksum of the stored bytes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.filesystems import FileSystems
-from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.files.systems.encryption_zones import OLD_PROVIDER, PROVIDER, find_provider
 from handlers.files.systems.hdfs import HdfsFiles
 from handlers.files.systems.local import LocalFiles
 from state.errors import FileLost, FilesUnavailable, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from handlers.files.paths import Location
 
 
 FILE = parse_location("hdfs://nn/zone/f")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,6 @@ from handlers.files.listing import (
 from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def lay(root: Path, *names: str) -> str:

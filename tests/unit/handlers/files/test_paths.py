@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -17,10 +17,6 @@ from handlers.files.paths import (
     to_target_subdir,
 )
 from state.errors import UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 HOSTILE = [

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,15 +10,12 @@ from handlers.files.copying import handles as handles_module
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX
 from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.transfer import Cancellation, Moved, Reserve
+from handlers.files.paths import Location
 from handlers.shared_threads import SharedThreads
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.warehouse import Warehouse, path_of
-
-
-if TYPE_CHECKING:
-    from handlers.files.copying.transfer import Cancellation, Moved, Reserve
-    from handlers.files.paths import Location
 
 
 DEADLINE_S = 120.0

@@ -4,26 +4,20 @@ empty tables."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import CopyTask, build_copy_task
 from handlers.files.listing import list_plain_files, list_write
-from handlers.files.paths import parse_location
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from handlers.files.table_listing import TableDirectory
 from state.errors import FileLost, FilesUnavailable, NotFound
 from tests.builders.replication.warehouse import Warehouse
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from handlers.files.paths import AllowedRoots
 
 
 FILES = open_file_systems()

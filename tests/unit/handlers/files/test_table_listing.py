@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +9,6 @@ from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from handlers.files.table_listing import TableDirectory
 from state.errors import NotFound, UnsafePath
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def lay(root: Path, *names: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +13,6 @@ from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
 from handlers.files.copying.pool import CopyPool
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.warehouse import Warehouse
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def never() -> bool:

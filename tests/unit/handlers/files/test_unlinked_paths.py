@@ -6,27 +6,21 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.filesystems import FileSystems
-from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.files.systems import unlinked_paths
 from handlers.files.systems.local import LocalFiles, open_local
 from handlers.files.systems.schemes import open_file_systems
 from handlers.files.systems.unlinked_paths import DIRECTORY, open_at_once, open_by_component
 from state.errors import ConfigError, TidelineError, UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from handlers.files.paths import Location
 
 
 @pytest.fixture(params=["one call", "by component"], autouse=True)

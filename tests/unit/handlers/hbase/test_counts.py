@@ -3,8 +3,8 @@ written."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,10 +12,6 @@ from dev.fixtures.memory_source import DB, MemorySource
 from state.errors import HBaseUnavailable
 from tests.builders.catalog.indexed_source import Indexed, expected
 from tests.builders.stores.fake_hbase import FakeHBase
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)

@@ -3,29 +3,24 @@ time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handlers.hbase import layout
+from handlers.hbase.store import HBaseStore
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
+from state.partitions.index.index_change import IndexChange
 from state.partitions.index.partition_index import PartitionIndex
 from state.partitions.index.records import DICTIONARIES, VERSIONS, EntryKind, kind_of
-from state.store import get_many
+from state.store import Store, get_many
 from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
 from tests.builders.stores.fake_hbase import FakeHBase
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from handlers.hbase.store import HBaseStore
-    from state.partitions.index.index_change import IndexChange
-    from state.store import Store
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]

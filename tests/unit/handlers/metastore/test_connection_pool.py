@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,13 +17,15 @@ from handlers.metastore.connection_pool import ConnectionPool
 from handlers.structs.notifications import CurrentNotificationEventId
 from handlers.structs.objects import Database
 from state.errors import ConfigError, MetastoreUnavailable
-from tests.builders.metastore.fake_metastore import FakeMetastore, fails, hangs_up, keeps_silent, returns
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.metastore.fake_metastore import Conversation, Reaction
+from tests.builders.metastore.fake_metastore import (
+    Conversation,
+    FakeMetastore,
+    Reaction,
+    fails,
+    hangs_up,
+    keeps_silent,
+    returns,
+)
 
 
 Build = Callable[..., ConnectionPool]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from thrift.Thrift import TApplicationException
 
 from dev.fixtures.writing_client import WritingMetastore
+from handlers.metastore.calls import AnyCall
 from handlers.metastore.connection import BrokenConnectionError, Connection
 from handlers.metastore.error_mapping import to_tideline_error
 from handlers.metastore.objects.partitions import BATCH
@@ -54,12 +55,6 @@ from tests.builders.metastore.fake_metastore import (
     returns,
     says,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.metastore.calls import AnyCall
 
 
 ID = "get_current_notificationEventId"

@@ -4,22 +4,16 @@ library."""
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore.addresses import KerberosLogin
+from handlers.metastore.addresses import KerberosLogin, Protection
 from handlers.metastore.login import gssapi, mechanisms
 from handlers.metastore.login.gssapi import GssapiError
 from handlers.metastore.login.mechanisms import Kerberos, authenticate
 from state.errors import LoginFailed
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.metastore.addresses import Protection
 
 
 TICKET = KerberosLogin("hive/_HOST@R")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
+from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.sasl import read_exactly
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
@@ -18,6 +19,7 @@ from daemon.endpoint.settings import EndpointSettings
 from handlers.metastore.addresses import (
     Address,
     KerberosLogin,
+    Login,
     PasswordLogin,
     login_at,
     merge_logins,
@@ -27,13 +29,6 @@ from handlers.metastore.client import Metastore
 from handlers.metastore.login.sasl import Frames
 from state.errors import AmbiguousCall, ConfigError, LimitExceeded, LoginFailed, MetastoreUnavailable
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, Last, RawMetastore, reply
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from daemon.endpoint.protocol.peer import Peer
-    from handlers.metastore.addresses import Login
 
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,14 +13,8 @@ from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write
 from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore
 from state.errors import ConfigError, MetastoreUnavailable
-from tests.builders.certificates import a_certificate
+from tests.builders.certificates import Certificate, a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, Last, RawMetastore, reply
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.builders.certificates import Certificate
 
 
 EVENT_ID = "get_current_notificationEventId"

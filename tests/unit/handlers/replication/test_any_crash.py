@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -20,7 +22,9 @@ from handlers.replication.position.progress import RECORD_EVENTS
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
 from handlers.replication.transactions import lookahead
+from handlers.structs.objects import Table
 from state.event_log.positions import POSITION_KEY, Position
+from state.store import Transaction
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import (
@@ -44,14 +48,6 @@ from tests.builders.replication.replay_events import (
     with_object,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from handlers.structs.objects import Table
-    from state.store import Transaction
 
 
 NAMES = ("a", "b")

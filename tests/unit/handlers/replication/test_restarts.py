@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from state.errors import ConfigError, MalformedEvent, TargetDiverged
 from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
-from tests.builders.replication.fake_target import a_dispatcher
+from tests.builders.replication.fake_target import FakedReplica, a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import (
     a_table,
@@ -28,10 +28,6 @@ from tests.builders.replication.replay_events import (
     embedded,
     partitions_added,
 )
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def target_at(replica: FakedReplica, event_id: int) -> None:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,8 @@ import handlers.structs as declared
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.calls import DECLARED, Call, HiveVersion
 from handlers.structs.exceptions import HiveException
-from handlers.structs.struct import Struct
+from handlers.structs.struct import Field, Struct
 from streaming.table.catalog import HiveCatalog
-
-
-if TYPE_CHECKING:
-    from handlers.structs.struct import Field
 
 
 DATA = Path(__file__).parents[3] / "data" / "idl"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,13 +33,10 @@ from handlers.structs.statistics import (
     DoubleColumnStatsData,
     LongColumnStatsData,
 )
+from handlers.structs.struct import Struct
 from handlers.structs.transactions import GetValidWriteIdsResponse
 from state.errors import LimitExceeded, MalformedEvent
 from tests.builders.metastore.any_structs import any_struct
-
-
-if TYPE_CHECKING:
-    from handlers.structs.struct import Struct
 
 
 DATA = Path(__file__).parents[3] / "data" / "tjson"

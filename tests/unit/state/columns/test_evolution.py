@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
 from state.columns import evolution as room
-from state.columns.changes import Change, ChangeKind, RetainedValues, choose_new_type
-from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Observations
+from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues, choose_new_type
+from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, KeyWindow, Observations
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide, promote_to_string
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, SlotState
 from state.columns.sniffing import sniff
-from state.columns.types import ColumnType, integers
+from state.columns.types import ColumnType, Evidence, integers
 from tests.builders.flat.columns import (
     BOOLEANS,
     FLOATS,
@@ -30,12 +29,6 @@ from tests.builders.flat.columns import (
     requested_by,
     some_hour_counts,
 )
-
-
-if TYPE_CHECKING:
-    from state.columns.changes import Evolution
-    from state.columns.counts.observations import KeyWindow
-    from state.columns.types import Evidence
 
 
 LATER = T0 + 61 * DAY_S

@@ -4,28 +4,21 @@ nothing."""
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from state.columns.changes import ChangeKind
+from state.columns.changes import ChangeKind, Evolution
 from state.columns.demand import Demand, compute_demand
+from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules, IntWidth
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
-from state.columns.slots import HOUR_S, SlotState
+from state.columns.slots import HOUR_S, Layout, SlotState
 from state.columns.types import ColumnType, metastore_accepts
 from tests.builders.flat.columns import a_key, fill_rates, requested_by
-from tests.builders.flat.table_model import FlatWorld
-
-
-if TYPE_CHECKING:
-    from state.columns.changes import Evolution
-    from state.columns.paths import KeyPath
-    from state.columns.slots import Layout
-    from tests.builders.flat.table_model import Value
+from tests.builders.flat.table_model import FlatWorld, Value
 
 
 KEYS = ["a", "A", "b", "b.c", "hh", "d"]

@@ -4,13 +4,13 @@ it."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.changes import ChangeKind, RetainedValues
+from state.columns.changes import ChangeKind, Evolution, RetainedValues
 from state.columns.counts.observations import HourCounts
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide
@@ -19,14 +19,7 @@ from state.columns.slots import HOUR_S, Layout
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from tests.builders.flat.columns import T0, a_key, requested_by
-from tests.builders.flat.table_model import fits
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from state.columns.changes import Evolution
-    from tests.builders.flat.table_model import Value
+from tests.builders.flat.table_model import Value, fits
 
 
 KEY = a_key("n")

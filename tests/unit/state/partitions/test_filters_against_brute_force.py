@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +15,11 @@ from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import access_paths, check_budget
-from state.partitions.index.access_paths import find_candidates, find_ranges
+from state.partitions.index.access_paths import AccessPath, find_candidates, find_ranges
 from state.partitions.index.explanation import explain_filter
 from state.partitions.index.lookups import TableLookups
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.prepared_filters import PreparedFilter
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
 from state.store.memory import MemoryStore
@@ -27,19 +29,12 @@ from tests.builders.partitions.indexed_tables import (
     NAIVE_COLUMNS,
     STRING,
     TABLE,
+    Condition,
+    NaiveColumn,
     an_index,
     conditions,
     rows_of,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from state.partitions.index.access_paths import AccessPath
-    from state.partitions.index.partition_index import PartitionIndex
-    from state.partitions.index.prepared_filters import PreparedFilter
-    from tests.builders.partitions.indexed_tables import Condition, NaiveColumn
 
 
 DIALECT = Dialect(all_types=True)

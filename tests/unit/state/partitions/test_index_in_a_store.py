@@ -3,8 +3,9 @@ that detects damage."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,19 +13,13 @@ from hypothesis import strategies as st
 
 from state.errors import BadPartitionValue, NotFound, StateCorrupt
 from state.partitions.index import records
+from state.partitions.index.index_change import IndexChange
 from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
+from state.store import Store
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
 from tests.builders.stores.fake_hbase import FakeHBase
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from state.partitions.index.index_change import IndexChange
-    from state.store import Store
 
 
 COLUMNS = [("ds", "string"), ("hr", "int")]

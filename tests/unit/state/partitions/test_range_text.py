@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given, settings
@@ -20,14 +19,11 @@ from tests.builders.partitions.indexed_tables import (
     DEFAULT,
     NAIVE_COLUMNS,
     TABLE,
+    NaiveColumn,
     an_index,
     conditions,
     rows_of,
 )
-
-
-if TYPE_CHECKING:
-    from tests.builders.partitions.indexed_tables import NaiveColumn
 
 
 DIALECT = Dialect(all_types=True)

@@ -4,14 +4,13 @@ explanations."""
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
-from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
+from state.partitions.filters.intervals import Interval, Intervals, check, contains, intersect_all, unite
 from state.partitions.index import access_paths
 from state.partitions.index.access_paths import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.explanation import explain_filter
@@ -26,10 +25,6 @@ from state.partitions.index.scan_plans import (
     unite_boxes,
 )
 from tests.builders.partitions.indexed_tables import TABLE, an_index
-
-
-if TYPE_CHECKING:
-    from state.partitions.filters.intervals import Intervals
 
 
 NUMBERS = range(40)

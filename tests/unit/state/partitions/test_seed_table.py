@@ -3,16 +3,11 @@ wrong."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.prepared_filters import PreparedFilter
 from tests.builders.partitions.indexed_tables import TABLE, an_index
-
-
-if TYPE_CHECKING:
-    from state.partitions.index.partition_index import PartitionIndex
-    from state.partitions.index.prepared_filters import PreparedFilter
 
 
 ONE, TWO, NULLS_END, VALUES_END = "018000000a", "0180000014", "01", "02"

@@ -7,9 +7,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,10 +19,6 @@ from state.errors import FilesUnavailable, StateLocked, TidelineError
 from state.store import get_many, sqlite_checkpoints, sqlite_snapshots
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 KEYS = st.binary(min_size=1, max_size=2).map(lambda key: bytes(byte % 4 for byte in key))

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from state.errors import FilesUnavailable, StateCorrupt
+from state.store import Transaction
 from state.store.sqlite import SqliteStore
 from state.store.sqlite_file import APPLICATION_ID
 from state.store.sqlite_reader import SqliteReader
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from state.store import Transaction
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +16,6 @@ from state.errors import FilesUnavailable, StateCorrupt
 from state.store import sqlite_reader, sqlite_snapshots
 from state.store.sqlite import SqliteStore
 from state.store.sqlite_reader import SqliteReader
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 WRITER = """

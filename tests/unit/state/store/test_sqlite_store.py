@@ -7,21 +7,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked
-from state.store import sqlite_transaction
+from state.store import Store, Transaction, sqlite_transaction
 from state.store.sqlite import SqliteStore
 from tests.builders.stores.full_disk import full_disk
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from state.store import Store, Transaction
 
 
 _opened: list[SqliteStore] = []

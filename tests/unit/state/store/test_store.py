@@ -4,8 +4,8 @@ fake connection)."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,10 +20,6 @@ from state.store.pages import PAGE_KEYS
 from state.store.sqlite import SqliteStore
 from tests.builders.stores.fake_hbase import FakeHBase
 from tests.builders.stores.store_machine import StoreMachine
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class MemoryMachine(StoreMachine):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
+from state.store import Store
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 from state.timelines.ignored_values import IGNORED_MAX, IgnoredValues
@@ -19,6 +21,7 @@ from state.timelines.runs import Runs
 from state.timelines.storage_forms import RANGES, STORE_ALL
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.tables import records
+from state.timelines.tables.change import TimelineChange
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines, count_runs, iterate_timelines
 from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
@@ -26,14 +29,6 @@ from state.timelines.tables.table_timelines import TableTimelines
 from state.timelines.time_ranges import TimeRange
 from state.timelines.timeline import build_form_properties, build_table_properties, choose_jump_max
 from tests.builders.catalog.timelines import find_holes
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from state.store import Store
-    from state.timelines.tables.change import TimelineChange
 
 
 P = UpdatePeriod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -29,10 +29,6 @@ from state.timelines.table_properties import (
 )
 from state.timelines.time_ranges import PartitionRange
 from state.timelines.timeline import Timeline, build_form_properties
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 P = UpdatePeriod

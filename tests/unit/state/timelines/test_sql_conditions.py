@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -20,10 +20,6 @@ from state.timelines.sql_conditions import (
     refuse_shared_texts,
 )
 from state.timelines.time_ranges import PartitionRange
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 P = UpdatePeriod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +17,6 @@ from state.transactions.acid_directories import (
     select_directories,
 )
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 Rows = frozenset[str]

@@ -3,18 +3,14 @@ all others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from state.transactions.open_transactions import Allocation, SourceTxn, Touched
 from state.transactions.write_id_mapping import WriteIdMapping
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 OWN, OTHER = "shop.visits", "shop.orders"

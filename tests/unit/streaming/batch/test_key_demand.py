@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,11 +20,6 @@ from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import DirectorySource, EventTime, FlatSettings
 from tests.builders.keylog.key_logs import RAW, key_request
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 FLAT = "web.events_flat"

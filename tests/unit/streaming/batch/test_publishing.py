@@ -3,13 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
 from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Observations
 from state.columns.counts.promotion import MisfitCounts
+from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.slot_codec import format_hour
 from state.columns.types import ColumnType, Evidence
@@ -29,10 +30,6 @@ from streaming.upkeep.type_changes import advance_promotion, find_pending
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table
-
-
-if TYPE_CHECKING:
-    from state.columns.paths import KeyPath
 
 
 HOUR_S = 3_600

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +20,6 @@ from streaming.batch.watermark import Watermark
 from tests.builders.flat.layouts import HOUR, a_layout, next_version, retyped
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.streams import key
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 LAYOUT = a_layout({"a.b": ColumnType.INT, "c": ColumnType.STRING})

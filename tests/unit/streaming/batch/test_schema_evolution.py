@@ -3,7 +3,7 @@ proof."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -16,13 +16,8 @@ from state.columns.paths import KeyPath
 from state.columns.slots import Layout
 from state.columns.types import ColumnType
 from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven, select_widening
+from streaming.table.flat_table import HourPartition
 from tests.builders.flat.columns import a_layout, a_slot
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from streaming.table.flat_table import HourPartition
 
 
 NEW, OTHER = KeyPath(("new",)), KeyPath(("other",))

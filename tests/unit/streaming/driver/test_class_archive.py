@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,10 +24,6 @@ from streaming.driver.class_archive import (
     is_whole,
     replace_archive,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -14,10 +14,6 @@ import pytest
 from state.errors import ConfigError
 from streaming.driver import installation, session
 from streaming.settings import SparkSettings
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 ROOT = Path(__file__).parents[4]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from state.errors import ConfigError, Transient
 from streaming.driver import masters, session
 from streaming.settings import SparkSettings
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANAGER = "yarn.resourcemanager"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +13,6 @@ from state.errors import ConfigError, KeyLogUnavailable, StateCorrupt
 from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.keylog.contract import KeyLogContract
 from tests.builders.keylog.key_logs import RAW, key_request, open_key_log
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

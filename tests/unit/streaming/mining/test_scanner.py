@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -9,15 +8,11 @@ from hypothesis import strategies as st
 
 from streaming.mining.aliases import Aliases
 from streaming.mining.json_functions import functions_by_name
-from streaming.mining.model import MiningRules, Parser, Unresolved
+from streaming.mining.model import MinedKeys, MiningRules, Parser, Unresolved
 from streaming.mining.raw_tables import RawTables
 from streaming.mining.scanner import Scanner
 from streaming.mining.tokens import TokenList
 from tests.builders.keylog.mining import FUNCTIONS, RULES, mined, named, reasons
-
-
-if TYPE_CHECKING:
-    from streaming.mining.model import MinedKeys
 
 
 CALLS = functions_by_name(FUNCTIONS)

@@ -4,7 +4,8 @@ import io
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote_plus
 
 import pyarrow as pa
@@ -17,16 +18,12 @@ from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import CustomFunction, MiningRules, Parser, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.job_history import JobHistorySource, parse_properties
+from streaming.mining.sources.source import QueryBatch, QuerySource
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from streaming.mining.sources.sql_files import DAY_S, SqlFilesSource
 from streaming.mining.sources.standard_input import StandardInputSource
 from tests.builders.keylog.mining import RULES, MemorySink
 
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streaming.mining.sources.source import QueryBatch, QuerySource
 
 PASS = {
     "source": "stdin",

@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from state.errors import MinerEnded
 from streaming.mining.miner import Miner, Question, mine
-from streaming.mining.model import Form, Unresolved
+from streaming.mining.model import Form, QueryText, Unresolved
 from streaming.mining.sources.source import QueryBatch
 from streaming.mining.text_worker import TextWorker
 from tests.builders.keylog.mining import RULES, MemorySink, mined, named, query
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streaming.mining.model import QueryText
 
 
 FAST = {"memory_bytes": 64 << 20, "cpu_s": 3}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +9,6 @@ from streaming.settings import KafkaSource
 from streaming.source.raw_events import build_kafka_options, parse_offsets
 from streaming.source.topic_identity import Topic, TopicGuard
 from tests.builders.flat.local_storage import LocalStorage
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class OneTopic:

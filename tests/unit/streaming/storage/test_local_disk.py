@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from state.errors import AlreadyExists, FilesUnavailable
 from streaming.storage.local_disk import LocalDisk
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 class Killed(BaseException):

@@ -4,15 +4,17 @@ any moment."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pytest
 from pyarrow import fs, orc
 
+from handlers.files.paths import Location
 from state.columns.types import ColumnType
 from state.errors import FilesUnavailable, InvalidRequest, NotFound, StateCorrupt
 from streaming.settings import PartitionColumn
@@ -24,12 +26,6 @@ from tests.builders.flat.layouts import HOUR, a_layout, next_version, retyped
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
 from tideline import open_dataset
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.files.paths import Location
 
 
 LAYOUT = a_layout({"n": ColumnType.TINYINT, "a.b": ColumnType.STRING})

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.files.paths import parse_location
 from state.errors import UnsafePath
 from streaming.table.hours import HOUR_S
+from streaming.table.metastore_table import MetastoreTable
 from streaming.table.retention import Deletions
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
-
-
-if TYPE_CHECKING:
-    from streaming.table.metastore_table import MetastoreTable
 
 
 @pytest.fixture

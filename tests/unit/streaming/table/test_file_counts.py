@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +14,6 @@ from streaming.table.value_counts import count_retained_values, format_nonnull, 
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 FILES = [

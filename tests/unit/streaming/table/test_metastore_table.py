@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.files.paths import parse_location
+from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
@@ -39,10 +39,6 @@ from streaming.table.parameters import LAST_PROMOTION, PROMOTION, VERSION, WRITE
 from tests.builders.flat.layouts import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import MemoryCatalog, a_flat_table
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Partition, StorageDescriptor, Table
 
 
 LAYOUT = a_layout({"foo.bar": ColumnType.STRING, "price": ColumnType.INT})

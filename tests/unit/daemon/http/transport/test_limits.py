@@ -7,12 +7,13 @@ import socket
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, probe_response
@@ -24,13 +25,6 @@ from state.errors import BadInput
 from tests.builders.daemon.http_client import HOST, asked
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, connected, is_closed, rest_of, status_on
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 
 LONG_S = 1_000.0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.process.loops.heartbeat import Heartbeat
 from daemon.process.loops.loop import Job, LoopState
 from daemon.process.loops.retry_policy import RestartPolicy, Verdict, judge
 from daemon.process.loops.turn_queue import TurnRules
@@ -27,12 +28,6 @@ from state.errors import (
     TargetDiverged,
 )
 from tests.builders.daemon.loops import Scripted, eventually, supervise
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daemon.process.loops.heartbeat import Heartbeat
 
 
 def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:

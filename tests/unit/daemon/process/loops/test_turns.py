@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +11,6 @@ from hypothesis import strategies as st
 from daemon.process.loops.turn_queue import Task, TaskState, TurnQueue, TurnRules
 from daemon.process.loops.turns import Turns
 from tests.builders.daemon.loops import eventually
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def rules(turns_at_once: int = 2) -> TurnRules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,10 +18,6 @@ from daemon.sources.connections import CallMetrics
 from tests.builders.daemon.assembly import config_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, acted, operated
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_limits_of_all_copies_and_of_a_policy_are_set_and_removed(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -27,11 +29,6 @@ from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, served
 from tests.builders.daemon.loops import daemon_status, eventually
 from tests.builders.daemon.raw_clients import connect
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 VIEWER = "v" * 32

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from daemon.replica.loading.load_resources import LoadCopies
-from handlers.files.copying.pool import CopyCounters
-
-
-if TYPE_CHECKING:
-    from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.pool import CopyCounters, CopyPool
 
 
 @dataclass

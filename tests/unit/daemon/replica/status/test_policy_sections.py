@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from daemon.config.settings.policies import PolicyConfig
 from daemon.replica.loading.load_resources import LoadCopies
 from daemon.replica.status.copies import CopyStatus
 from daemon.replica.status.loads import LoadCounts
@@ -16,12 +18,6 @@ from handlers.replication.loading.table.tools import LoadSettings
 from tests.builders.daemon.assembly import SECTIONS, config_of
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.replication.fake_target import faked_replica
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemon.config.settings.policies import PolicyConfig
 
 
 def settings(tmp_path: Path) -> PolicyConfig:

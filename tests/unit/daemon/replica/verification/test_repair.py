@@ -3,8 +3,9 @@ afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daemon.replica.verification.run import (
     GRACE_S,
@@ -14,10 +15,6 @@ from daemon.replica.verification.run import (
     request_loads,
 )
 from handlers.replication.verification.findings import Outcome, TableResult
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def result(table: str, outcome: Outcome) -> TableResult:

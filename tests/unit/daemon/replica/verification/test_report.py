@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +29,6 @@ from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound
 from state.event_log.positions import POSITION_KEY, Position
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 EQUAL = TableResult(

@@ -3,10 +3,11 @@ without a daemon."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,6 @@ from daemon.replica.verification import run as run_module
 from daemon.replica.verification.run import Request, run_verification
 from handlers.replication.verification.findings import Outcome, TableResult
 from state.errors import NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class Replica:

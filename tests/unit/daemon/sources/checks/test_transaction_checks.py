@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,9 @@ from daemon.config.settings.clusters import RelayConfig, SourceConfig
 from daemon.sources.checks.transaction_checks import EVENTS_MAX, check_transactions
 from handlers.metastore.calls import V3_1, V4_2, HiveVersion
 from handlers.structs import tjson
-from handlers.structs.notifications import NotificationEvent
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
 from state.errors import Unsupported
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.structs.notifications import WriteEventInfo
 
 
 @dataclass

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from daemon.sources.listing.ended_transactions import EndedTransactions
-from daemon.sources.log_connections import LogConnections
+from daemon.sources.log_connections import LogConnections, NotificationLog
 from state.errors import MetastoreUnavailable, TidelineError
 from state.transactions.open_candidates import OpenCandidates
 from tests.builders.kafka.fake_log import ListedLog
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from daemon.sources.log_connections import NotificationLog
 
 
 R = TypeVar("R")

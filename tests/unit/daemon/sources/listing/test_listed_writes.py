@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,22 +25,14 @@ from daemon.sources.listing.one_write import (
 )
 from daemon.sources.listing.other_locations import OtherLocations
 from handlers.events import FilesWritten, TxnCommitted
-from handlers.files.filesystems import FileSystems
-from handlers.files.paths import AllowedRoots
+from handlers.files.filesystems import Entry, FileSystems
+from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.local import LocalFiles
 from state.errors import FilesUnavailable, Refused, ServerFault
 from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from state.transactions.open_candidates import Candidate, CandidateWrite
 from tests.builders.kafka.listed_source import ListedSource, delta
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from handlers.files.filesystems import Entry
-    from handlers.files.paths import Location
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from daemon.replica.status.copies import CopyStatus
 from daemon.retention.status import ReaderRetention, SourceRetention
@@ -12,10 +12,6 @@ from daemon.status.report.summary import DEVIATING_MAX, SHOWN_MAX
 from daemon.status.report.text import status_text
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def views(number: int) -> list[ProjectionView]:

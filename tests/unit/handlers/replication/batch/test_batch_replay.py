@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from handlers.events import PartitionsAdded
 from handlers.replication.batch.batch_replay import Alone, Joined, Merged, OnTarget, Way, choose_way
 from handlers.replication.batch.lanes import Done
 from handlers.replication.batch.work_ahead import AppliedAhead
 from tests.builders.replication.replay_events import partitions_added
-
-
-if TYPE_CHECKING:
-    from handlers.events import PartitionsAdded
 
 
 EVENT = partitions_added(5, "orders", "1")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,10 +39,6 @@ from tests.builders.replication.replay_events import (
     embedded,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def an_insert(replica: FakedReplica, event_id: int = 3, write_id: int = 1) -> list[Event]:

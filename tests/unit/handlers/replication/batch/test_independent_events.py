@@ -3,14 +3,15 @@ barrier."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.events import Embedded, TxnAborted, TxnCommitted, Undecodable, WriteIdsAllocated
+from handlers.events import Embedded, Event, TxnAborted, TxnCommitted, Undecodable, WriteIdsAllocated
 from handlers.replication.batch.work_ahead import find_predecessors, may_run_ahead
 from handlers.replication.policy.renames import find_names, find_rename
 from handlers.structs import tjson
@@ -32,12 +33,6 @@ from tests.builders.replication.replay_events import (
     with_object,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from handlers.events import Event
 
 
 TABLES = ("a", "b", "c")

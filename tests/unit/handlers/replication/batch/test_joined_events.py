@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from handlers.events import Event, PartitionsAdded, PartitionsDropped, Undecodab
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.batch.merged_events import DROPS_MIN, find_joinable, join
 from state.errors import InvalidRequest, MalformedEvent, ServerFault, TidelineError
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     a_partition,
     a_table,
@@ -29,12 +30,6 @@ from tests.builders.replication.replay_events import (
     partitions_dropped,
     statistics,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def joined(first: Event, *coming: Event, writers: Sequence[int] = ()) -> list[int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from handlers.events import Event
 from handlers.replication.batch.record_points import UnrecordedEvents
 from handlers.replication.policy.renames import find_alterations
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     a_table,
     allocated,
@@ -19,11 +19,6 @@ from tests.builders.replication.replay_events import (
     partitions_added,
     partitions_dropped,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def is_recorded_between(*events: Event) -> bool:

@@ -3,15 +3,18 @@ other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from threading import Barrier, Thread, current_thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from handlers.replication.batch.lanes import Lanes
-from handlers.replication.observer import LaneCounts, LookaheadCounts
+from handlers.replication.observer import BatchOverlap, LaneCounts, LookaheadCounts
 from handlers.replication.transactions.target_write_ids import OpeningMarks
+from handlers.structs.objects import Table
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -23,14 +26,6 @@ from tests.builders.replication.replay_events import (
     partitions_added,
     with_object,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from handlers.replication.observer import BatchOverlap
-    from handlers.structs.objects import Table
 
 
 WAIT_S = 20.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,12 +10,9 @@ from handlers.metastore.calls import V3_1, V4_2, HiveVersion
 from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import FieldSchema, Table
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, allocated, changed, created
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 MARKED = {"transactional": "true", "numRows": "1", ACCURATE: '{"BASIC_STATS":"true"}'}

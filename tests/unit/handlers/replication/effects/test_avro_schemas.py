@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.files.paths import Location
 from handlers.replication.effects import avro_schemas
 from handlers.replication.effects.avro_schemas import describe_schemas, locate_schema
-from handlers.structs.objects import SerDeInfo
+from handlers.structs.objects import SerDeInfo, Table
 from state.errors import Unsupported
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -23,12 +23,6 @@ from tests.builders.replication.replay_events import (
     embedded,
     partitions_added,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from handlers.structs.objects import Table
 
 
 AVRO = "org.apache.hadoop.hive.serde2.avro.AvroSerDe"

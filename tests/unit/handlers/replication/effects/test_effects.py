@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from handlers.events import (
     StatisticsUpdated,
     TableAltered,
 )
+from handlers.replication.context import Context
 from handlers.replication.effects import (
     accuracy_marks,
     constraints,
@@ -48,13 +51,6 @@ from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, altered, created, dropped, embedded
 from tests.builders.replication.replay_events import statistics as statistics_event
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.replication.context import Context
 
 
 MISSING = NotFound("there is none")

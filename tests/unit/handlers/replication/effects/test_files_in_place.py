@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from handlers.events import PartitionsAdded
 from handlers.replication.effects.files.truncation import truncate_table
 from handlers.replication.effects.files_in_place import needs_load
 from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.policy_tables import PolicyTables
 from state.transactions.valid_write_ids import ValidWriteIds
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     a_partition,
     a_table,
@@ -23,11 +25,6 @@ from tests.builders.replication.replay_events import (
     partition_altered,
     partitions_added,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import PartitionsAdded
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@ stops nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,21 +14,14 @@ from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.decoding.header import EventHeader
 from handlers.decoding.messages import DEFAULT_LIMITS
 from handlers.decoding.notifications import build_event
-from handlers.events import FunctionCreated, FunctionDropped, Undecodable
+from handlers.events import Event, FunctionCreated, FunctionDropped, Undecodable
+from handlers.replication.context import Context
 from handlers.replication.effects import functions
 from handlers.structs import tjson
 from handlers.structs.objects import Function, ResourceType, ResourceUri
 from state.errors import AlreadyExists, NotFound, ServerFault
 from tests.builders.replication.fake_target import FakedReplica, a_dispatcher, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.events import Event
-    from handlers.replication.context import Context
 
 
 @pytest.fixture

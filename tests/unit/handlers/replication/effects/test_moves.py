@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handlers.events import Inserted, PartitionsAdded, PartitionsAltered, SourceFile
+from handlers.replication.context import Context
 from handlers.replication.effects import partitions, tables
 from handlers.replication.effects.files import plain_files
 from handlers.replication.target.table_cache import TableCache
-from handlers.structs.objects import Partition, SkewedInfo, StorageDescriptor
+from handlers.structs.objects import Partition, SkewedInfo, StorageDescriptor, Table
 from state.errors import FileLost, UnsafePath
-from tests.builders.replication.fake_target import faked_replica
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, changed, created, embedded
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 PLAIN: dict[str, str] = {}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.events import CompactionCommitted
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.policy import Policy
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import allocated, committed, created, dropped, written
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def compacted(event_id: int, kind: str | None = "REBALANCE", table: str = "orders") -> CompactionCommitted:

@@ -4,20 +4,15 @@ Spark has them."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from handlers.events import TableCreated
+from handlers.structs.objects import Table
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import changed, created, embedded
 from tests.builders.replication.spark_tables import a_spark_table, path_of
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.events import TableCreated
-    from handlers.structs.objects import Table
 
 
 def creation(event_id: int, table: Table) -> TableCreated:

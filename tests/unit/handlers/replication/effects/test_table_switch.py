@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from handlers.events import TableAltered
 from handlers.replication.policy.replicability import (
     REPLICATE,
     SWITCHED_OFF,
@@ -14,8 +15,9 @@ from handlers.replication.policy.replicability import (
 )
 from handlers.replication.tables.table_loads import LoadedTable
 from handlers.structs import tjson
+from handlers.structs.objects import Table
 from state.errors import MalformedEvent
-from tests.builders.replication.fake_target import faked_replica
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
     a_table,
     allocated,
@@ -25,14 +27,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.events import TableAltered
-    from handlers.structs.objects import Table
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def table(name: str = "orders", *, off: bool = False, value: str = "false") -> Table:

@@ -3,14 +3,16 @@ counts as a failure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from daemon.replica.status.unreplicated import UNREPLICATED, list_unreplicated
 from handlers.events import (
     DatabaseDropped,
+    Event,
     FilesWritten,
     PartitionsAdded,
     TableAltered,
@@ -24,8 +26,9 @@ from handlers.replication.policy.replicability import find_obstacle, may_have_ob
 from handlers.replication.tables.table_entries import UnreplicatedTables
 from handlers.replication.target.objects import to_target_partition
 from handlers.structs import tjson
+from handlers.structs.objects import Table
 from state.errors import MalformedEvent, Unsupported
-from tests.builders.replication.fake_target import faked_replica
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
     a_partition,
     a_table,
@@ -40,15 +43,6 @@ from tests.builders.replication.replay_events import (
     written,
 )
 from tests.builders.replication.spark_tables import a_spark_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from handlers.events import Event
-    from handlers.structs.objects import Table
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def a_view(name: str = "mv") -> Table:

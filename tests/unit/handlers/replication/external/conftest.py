@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import CopyJobs
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
@@ -16,13 +18,6 @@ from handlers.replication.external.directories import DirectoryCopier, Tree, Tre
 from handlers.replication.external.records import CopyRecords
 from handlers.replication.external.trees import TreeCopier
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.files.copying.jobs import CopyJobs
 
 
 @dataclass

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
-from handlers.files.paths import AllowedRoots
+from handlers.files.filesystems import Entry
+from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.local import LocalFiles
-from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
+from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, ExternalSettings
 from handlers.replication.external.cycle_thread import RETRY_S, ExternalThread
 from handlers.replication.external.records import CopyRecords
 from handlers.replication.target.long_work import CYCLES_MAX
@@ -24,16 +27,6 @@ from tests.builders.replication.external import ExternalCopies, Source
 from tests.builders.replication.fake_target import Clock, FakedReplica, faked_replica
 from tests.builders.replication.spark_tables import a_spark_table
 from tests.builders.stores.full_disk import full_disk
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from handlers.files.filesystems import Entry
-    from handlers.files.paths import Location
-
-from handlers.replication.external.cycle import CycleProgress
 
 
 class World:

@@ -3,26 +3,23 @@ has to be."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from handlers.events import (
     DatabaseDropped,
+    Event,
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
     TableAltered,
     TableCreated,
 )
+from handlers.metastore.client import Metastore
 from handlers.replication.target.external_tables import ExternalTables
 from state.external.directories import TableDirectories
 from tests.builders.replication.external import Source, partition
 from tests.builders.replication.replay_events import embedded
 from tests.builders.replication.spark_tables import a_spark_table
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from handlers.metastore.client import Metastore
 
 
 def event(kind: type[Event], table: str | None = None, **fields: Any) -> Event:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from handlers.files.copying.copies import Copier
@@ -12,10 +10,7 @@ from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.external import trees as trees_module
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.replication.local_jobs import LocalJobs
-
-
-if TYPE_CHECKING:
-    from tests.unit.handlers.replication.external.conftest import Trees
+from tests.unit.handlers.replication.external.conftest import Trees
 
 
 @pytest.fixture

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.replication.external import directories
 from state.errors import Fenced, Interrupted
-
-
-if TYPE_CHECKING:
-    from tests.unit.handlers.replication.external.conftest import Trees
+from tests.unit.handlers.replication.external.conftest import Trees
 
 
 def test_a_tree_is_copied_with_everything_below_and_only_once(trees: Trees) -> None:

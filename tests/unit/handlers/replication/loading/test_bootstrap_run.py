@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,19 +19,13 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_boo
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
-from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from handlers.replication.target.target_position import TargetPosition
 from handlers.structs.objects import Database
 from state.errors import Fenced, FilesUnavailable, Interrupted, TargetDiverged, TidelineError, UnsafePath
 from state.store.memory import MemoryStore
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from handlers.replication.tables.table_loads import TableLoad
 
 
 QUICK = Backoff(0.001, 0.002)

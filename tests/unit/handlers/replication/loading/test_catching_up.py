@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
+from handlers.events import Event
 from handlers.replication.loading import catch_up as catch_up_module
 from handlers.replication.loading import follower
 from handlers.replication.loading.follower import FAULTS_MAX
 from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import AmbiguousCall, GapDetected, ServerFault
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     a_table,
     allocated,
@@ -20,13 +22,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.events import Event
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def loaded_behind(replica: FakedReplica) -> list[Event]:

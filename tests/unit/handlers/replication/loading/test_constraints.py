@@ -3,9 +3,10 @@ there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,16 +15,11 @@ from handlers.structs.constraints import (
     CONSTRAINT_KINDS,
     FOREIGN_KEY,
     PRIMARY_KEY,
+    ConstraintKind,
     SQLForeignKey,
     SQLPrimaryKey,
 )
 from state.errors import InvalidRequest, NotFound
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from handlers.structs.constraints import ConstraintKind
 
 
 class Catalog:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,10 +23,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def stored(replica: FakedReplica) -> dict[str, TableLoad]:

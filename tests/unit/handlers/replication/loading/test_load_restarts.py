@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,15 +13,12 @@ from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnaps
 from handlers.replication.loading.table.target_table import LOAD, ORIGIN, RESULT
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
 from handlers.replication.policy.policy import Policy
+from handlers.structs.objects import Table
 from state.errors import GapDetected, NotFound, SourceBusy
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.loads import RecordedProgress, waiting_load
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
 
 
 @pytest.fixture

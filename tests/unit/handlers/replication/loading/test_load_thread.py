@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
-from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from handlers.replication.target.long_work import LOADS_MAX
 from state.errors import MetastoreUnavailable
 from tests.builders.daemon.loops import eventually
+from tests.builders.replication.fake_target import Clock, FakedReplica
 from tests.builders.replication.replay_events import dropped
-
-
-if TYPE_CHECKING:
-    from handlers.replication.tables.table_loads import TableLoad
-    from tests.builders.replication.fake_target import Clock, FakedReplica
 
 
 def _no_pool() -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -18,11 +19,6 @@ from handlers.structs.transactions import GetOpenTxnsInfoResponse
 from state.errors import InvalidRequest
 from tests.builders.replication.fake_target import FakedReplica, FakeTarget, faked_replica
 from tests.builders.replication.random_histories import NAMES, RandomHistory
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

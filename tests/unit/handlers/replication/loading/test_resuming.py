@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
+from handlers.events import Event
+from handlers.replication.loading.resume import Release
 from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import AmbiguousCall, GapDetected, InvalidRequest, NotFound
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     aborted,
     allocated,
@@ -18,14 +21,6 @@ from tests.builders.replication.replay_events import (
     partitions_added,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from handlers.events import Event
-    from handlers.replication.loading.resume import Release
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def stopped_at(replica: FakedReplica, failing: Event, *before: Event) -> list[Event]:

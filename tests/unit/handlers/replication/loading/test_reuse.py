@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,16 +12,10 @@ from hypothesis import strategies as st
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.loading.reuse import detach_tables, has_directories, remove_other_directories
 from handlers.replication.policy.policy import Policy
-from handlers.structs.objects import Database
+from handlers.structs.objects import Database, Table
 from state.errors import NotFound, TargetDiverged
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.structs.objects import Table
 
 
 POLICY = Policy(name="back", source_db="shop_r", target_db="shop")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -13,10 +14,6 @@ from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import InvalidRequest, Refused, StateCorrupt
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica, Killed, faked_replica
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def store_patterns(replica: FakedReplica, value: bytes) -> None:

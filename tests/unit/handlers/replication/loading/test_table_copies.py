@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,20 +15,13 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.files.table_listing import TableDirectory
+from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.copies import TableCopies
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.replication.loads import RecordedProgress
 from tests.builders.replication.local_jobs import LocalJobs
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.files.table_listing import ListedFile
 
 
 class Load:

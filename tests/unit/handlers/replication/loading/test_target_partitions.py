@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,16 +16,9 @@ from handlers.replication.loading.table.target_partitions import TargetPartition
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
 from handlers.replication.policy.policy import Policy
 from handlers.replication.target.objects import ACCURATE
-from handlers.structs.objects import FieldSchema
+from handlers.structs.objects import FieldSchema, Partition, Table
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.replication.recording_metastore import RecordingMetastore
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handlers.structs.objects import Partition, Table
-    from tests.builders.replication.recording_metastore import Recorded
+from tests.builders.replication.recording_metastore import Recorded, RecordingMetastore
 
 
 DDL_TIME = "transient_lastDdlTime"

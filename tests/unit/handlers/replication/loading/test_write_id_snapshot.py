@@ -3,8 +3,9 @@ may cut its answers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,6 @@ from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, 
 from handlers.structs.transactions import TxnState
 from state.errors import TransactionsOpen, TxnNotOpen
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class NaiveSource:

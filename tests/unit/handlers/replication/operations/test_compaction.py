@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from handlers.replication.operations.compaction import CompactionState, list_compactions, request_compactions
 from handlers.replication.policy.policy import Policy
+from handlers.structs.objects import Table
 from handlers.structs.transactions import CompactionResponse, CompactionType, ShowCompactResponseElement
 from state.errors import InvalidRequest
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")

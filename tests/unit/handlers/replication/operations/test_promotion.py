@@ -3,12 +3,11 @@ marks it as a replica."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from handlers.replication.loading.bootstrap import PROMOTED
 from handlers.replication.operations.promotion import IncompleteTable, Promotion, find_promotion
+from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database
 from state.errors import (
     ConfigError,
@@ -18,13 +17,8 @@ from state.errors import (
     MetastoreUnavailable,
     StateCorrupt,
 )
-from tests.builders.replication.fake_target import Killed, fake_context
+from tests.builders.replication.fake_target import FakedReplica, Killed, fake_context
 from tests.builders.replication.replay_events import allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from handlers.replication.projection import ReplicationProjection
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def new_process(replica: FakedReplica) -> ReplicationProjection:

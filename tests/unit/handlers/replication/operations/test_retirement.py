@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,9 @@ from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import ConfigError, NotFound
 from state.store.memory import MemoryStore
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import allocated, created
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")

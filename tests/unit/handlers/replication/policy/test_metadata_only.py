@@ -3,15 +3,17 @@ patterns change."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.events import Inserted, PartitionsAltered, TableAltered
+from handlers.events import Event, Inserted, PartitionsAltered, TableAltered
 from handlers.replication.loading.scope import PATTERNS_KEY, find_scope_change
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.policy import Policy
@@ -27,13 +29,6 @@ from tests.builders.replication.replay_events import (
     statistics,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from handlers.events import Event
 
 
 POLICY = Policy("shop", "shop", "shop_r", exclude=("hidden",), metadata_only=("meta*",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,11 +18,8 @@ from handlers.replication.tables.table_loads import TableLoad
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent
 from state.store.memory import MemoryStore
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def broken(event_id: int, table: str = "orders") -> Event:

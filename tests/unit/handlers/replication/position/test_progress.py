@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from handlers.events import TxnsOpened
+from handlers.events import Event, TxnsOpened
 from handlers.replication.position.progress import RECORD_EVENTS, RECORD_S, TARGET_LAG_S, TARGET_POSITION_S
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
 from handlers.replication.target.fencing import EPOCH
 from state.errors import AmbiguousCall, Fenced
+from state.transactions.valid_write_ids import ValidWriteIds
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import allocated, altered, committed, created, dropped, written
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
-    from state.transactions.valid_write_ids import ValidWriteIds
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 @dataclass

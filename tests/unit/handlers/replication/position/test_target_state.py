@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,15 +11,11 @@ from handlers.replication.tables.quarantine import Quarantine, QuarantinedTable
 from handlers.replication.target import table_cache
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
-from handlers.structs.objects import Database, Partition, StorageDescriptor
+from handlers.structs.objects import Database, Partition, StorageDescriptor, Table
 from state.errors import MalformedEvent, NotFound, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")

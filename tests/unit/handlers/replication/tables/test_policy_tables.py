@@ -4,19 +4,15 @@ knowledge."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from handlers.replication.tables.policy_tables import PolicyTables
-from handlers.replication.tables.table_entries import UnreplicatedTable
+from handlers.replication.tables.table_entries import TableEntries, UnreplicatedTable
 from state.errors import MalformedEvent
 from state.store.memory import MemoryStore
-
-
-if TYPE_CHECKING:
-    from handlers.replication.tables.table_entries import TableEntries
 
 
 TABLES = ("a", "b", "c")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from handlers.events import Undecodable
+from handlers.events import Event, Undecodable, WriteIdsAllocated
 from handlers.replication.transactions.coming_events import (
     EVENTS_MAX,
     WriteIdOfTxn,
@@ -27,10 +25,6 @@ from tests.builders.replication.replay_events import (
     statistics,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event, WriteIdsAllocated
 
 
 def every(event: WriteIdsAllocated) -> list[WriteIdOfTxn]:

@@ -3,9 +3,10 @@ not allocated."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,6 @@ from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState
 from tests.builders.replication.fake_target import FakedReplica, Killed
 from tests.builders.replication.replay_events import allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 FILE = "orders/delta_0000001_0000001_0000/bucket_00000_0"

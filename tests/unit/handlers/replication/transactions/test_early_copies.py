@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from handlers.events import PartitionsDropped
+from handlers.events import Event, PartitionsDropped
 from handlers.replication.transactions.coming_events import find_early_copies, select_lookahead_events
 from tests.builders.replication.replay_events import (
     allocated,
@@ -12,10 +10,6 @@ from tests.builders.replication.replay_events import (
     partitions_added,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
 
 
 def ahead(*events: Event, held: set[tuple[int, str, int]] | None = None) -> list[int]:

@@ -4,14 +4,16 @@ end that are not needed."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from handlers.replication.observer import LookaheadCounts
+from handlers.events import Event
+from handlers.replication.observer import BatchOverlap, LookaheadCounts
 from handlers.replication.transactions.lookahead import TXNS_MAX
 from state.errors import AmbiguousCall, InvalidRequest, ServerFault, TargetDiverged, TidelineError
-from tests.builders.replication.fake_target import faked_replica
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
     aborted,
     allocated,
@@ -21,14 +23,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.events import Event
-    from handlers.replication.observer import BatchOverlap
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def inserts(first: int, txns: range, *, table: str = "orders", write_id: int | None = None) -> list[Event]:

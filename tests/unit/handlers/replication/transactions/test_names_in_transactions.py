@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.events import TableCreated
 from state.errors import InvalidRequest
+from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import (
     aborted,
     allocated,
@@ -17,11 +18,6 @@ from tests.builders.replication.replay_events import (
     dropped,
     written,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.events import TableCreated
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -4,11 +4,10 @@ behind."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.events import SourceFile
+from handlers.events import Event, SourceFile
 from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.copies import transaction_files
 from handlers.replication.transactions.copies.base_names import find_bases, rename_in_entry
@@ -16,10 +15,6 @@ from state.errors import FileLost
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica, Killed
 from tests.builders.replication.replay_events import allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from handlers.events import Event
 
 
 NAMES = ("bucket_00000_0", "bucket_00001_0")

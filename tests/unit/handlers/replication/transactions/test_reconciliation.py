@@ -4,7 +4,7 @@ again."""
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,10 @@ from handlers.events import Inserted
 from handlers.replication.effects import effect_table
 from handlers.replication.policy.renames import are_undone, find_alterations
 from handlers.replication.transactions.reconciliation import RECONCILE_S
+from handlers.structs.objects import Table
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.store.memory import MemoryStore
-from tests.builders.replication.fake_target import Killed
+from tests.builders.replication.fake_target import FakedReplica, Killed
 from tests.builders.replication.replay_events import (
     a_table,
     allocated,
@@ -25,11 +26,6 @@ from tests.builders.replication.replay_events import (
     partitions_added,
     statistics,
 )
-
-
-if TYPE_CHECKING:
-    from handlers.structs.objects import Table
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 class Source:

@@ -4,22 +4,18 @@ quarantined."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from handlers.events import SourceFile
 from handlers.replication.transactions.target_write_ids import OpeningMarks
+from handlers.replication.transactions.transaction_replay import TransactionReplay
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import MetastoreUnavailable, ServerFault, Unsupported
-from tests.builders.replication.fake_target import a_dispatcher
+from tests.builders.replication.fake_target import FakedReplica, a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from handlers.events import SourceFile
-    from handlers.replication.transactions.transaction_replay import TransactionReplay
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def info(file: SourceFile, database: str = "shop") -> WriteEventInfo:

@@ -4,7 +4,7 @@ arrive."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,13 +12,9 @@ from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.replication.fake_target import a_dispatcher
+from tests.builders.replication.fake_target import FakedReplica, a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, aborted, allocated, committed, created, written
-
-
-if TYPE_CHECKING:
-    from tests.builders.replication.fake_target import FakedReplica
 
 
 def test_the_parts_of_a_long_file_list_become_one_write_event(replica: FakedReplica) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
 from threading import Event as Flag
-from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.events import Event
 from handlers.replication.transactions import transactions_ahead
 from handlers.replication.transactions.lookahead import OPENED_MAX
 from handlers.replication.transactions.transactions_ahead import TransactionsAhead
 from state.errors import AmbiguousCall, InvalidRequest, MetastoreUnavailable, TidelineError
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import allocated, altered, committed, created
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from handlers.events import Event
 
 
 WAIT_S = 20.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -13,11 +15,6 @@ from handlers.replication.policy.policy import Policy
 from handlers.replication.verification.reading import OneTable, Side
 from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import UnsafePath
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ difference."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,6 @@ from handlers.structs.objects import (
 )
 from state.errors import GapDetected, NotFound, Refused
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 POLICY = Policy("p", "shop", "shop_r")

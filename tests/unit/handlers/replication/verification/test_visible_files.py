@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +9,6 @@ from handlers.files.paths import parse_location
 from handlers.files.systems.local import LocalFiles
 from handlers.replication.verification.visible_files import list_acid_files, list_tree, read_md5
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 DELTA = "delta_0000001_0000001_0000"

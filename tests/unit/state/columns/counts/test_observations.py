@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,10 +26,6 @@ from state.columns.slots import HOUR_S
 from state.columns.types import Evidence, integers
 from state.errors import LimitExceeded, StateCorrupt
 from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, observations, some_hour_counts
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 @given(observations(), observations(), observations())
