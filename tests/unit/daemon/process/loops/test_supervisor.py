@@ -102,6 +102,7 @@ def test_an_error_that_may_be_permanent_is_retried_a_few_times(error: Exception)
     supervisor.start()
     eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
     assert loop.runs == 3
+    assert supervisor.stop(5) == []  # else its thread logs into the output of the next test
 
 
 def test_progress_resets_the_count_of_failures() -> None:
@@ -119,6 +120,7 @@ def test_a_defect_is_shown_with_its_type() -> None:
     eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
     assert supervisor.statuses()["a"].problem == "ZeroDivisionError: by zero"
     assert counts.failed == [("a", "unexpected")]
+    assert supervisor.stop(5) == []
 
 
 def test_a_loop_without_heartbeats_is_stuck_but_not_one_that_backs_off() -> None:
