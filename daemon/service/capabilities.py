@@ -43,7 +43,7 @@ SHARED_COMMANDS: Final = (
     Command("backup", "daemon.service.state_commands", "Copy the state files, even while the daemon runs."),
     Command("completion", "daemon.service.completion", "Print the script that completes names in a shell."),
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
-    Command("dlq", "daemon.service.dead_letter_commands", "List, show and replay dead letters."),
+    Command("dlq", "daemon.dead_letters.commands", "List, show and replay dead letters."),
     Command(
         "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message names."
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.dead_letters.routes import list_letters
 from daemon.http.transport.answering import Lane
-from daemon.service.dead_letter_routes import list_letters
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
 from daemon.site.recent_events import find_recent

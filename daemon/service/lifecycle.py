@@ -31,6 +31,7 @@ import structlog
 
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
+from daemon.dead_letters.routes import dead_letter_routes
 from daemon.http.actions import audit_route
 from daemon.http.metrics import HttpMetrics
 from daemon.http.openapi import described
@@ -45,7 +46,6 @@ from daemon.process.redaction import redactor, use_secrets
 from daemon.process.signals import stop_signals
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.service.configuration_page import configuration_page
-from daemon.service.dead_letter_routes import dead_letter_routes
 from daemon.service.division import select_share
 from daemon.service.event_pages import event_pages
 from daemon.service.log_page import log_page

@@ -5,7 +5,7 @@ the directories of a policy's external tables, and where their files are on the 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -13,12 +13,9 @@ import click
 from daemon.status.address import daemon_option
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import table_text
-from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from daemon.config.model import Config
-    from daemon.config.settings.policies import PolicyConfig
     from daemon.status.address import DaemonAddress
 
 
@@ -45,6 +42,7 @@ def external(
     if daemon is not None and path is not None:
         raise click.UsageError("--file excludes --url")
     if daemon is None:
+        from daemon.replica.external.directories import read_directories
         from daemon.replica.policies import require_policy
 
         config = load_config(config_path)
@@ -61,39 +59,3 @@ def external(
     print_text(
         table_text(header, ((each["table"], each["source"], each["target"] or "-") for each in listed))
     )
-
-
-def read_directories(config: Config, policy: str, path: Path | None) -> list[dict[str, Any]]:
-    """Return the directories of a list; raise NotFound if no cycle has written one, and BadInput."""
-    from daemon.replica.external.policy_cycles import list_directory
-    from handlers.replication.external.cycle import DIRECTORY_LIST
-    from state.external.directories import parse_directories
-
-    path = path or list_directory(config, policy) / DIRECTORY_LIST
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        raise NotFound(
-            "there is no list of external tables yet",
-            path=str(path),
-            hint="The daemon writes it at the start of each cycle, if the policy has an external_base. "
-            "Run this on its machine.",
-        ) from None
-    settings = config.policy(policy)
-    return [
-        {"table": f"{settings.database}.{table}", "source": source, "target": _find_target(settings, source)}
-        for table, source in parse_directories(text)
-    ]
-
-
-def _find_target(policy: PolicyConfig, source: str) -> str | None:
-    """Return the directory on the target; None if there is no base, or if the location is refused."""
-    from handlers.replication.policy.locations import place_below
-    from state.errors import UnsafePath
-
-    if policy.external_base is None:
-        return None
-    try:
-        return place_below(policy.external_base, source)
-    except UnsafePath:
-        return None

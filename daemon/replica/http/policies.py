@@ -14,7 +14,7 @@ from daemon.config.shown import show_settings
 from daemon.http.endpoints import build_endpoint, made_response, make_json, require_operator
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
-from daemon.replica.external.commands import read_directories
+from daemon.replica.external.directories import read_directories
 from daemon.replica.http.routes import POLICY_NAME, require_followed
 
 

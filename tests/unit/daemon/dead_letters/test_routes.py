@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import TypeAdapter
 
+from daemon.dead_letters.routes import LetterList, dead_letter_routes
 from daemon.http.actions import Audit
 from daemon.service.command_line import call
-from daemon.service.dead_letter_routes import LetterList, dead_letter_routes
 from tests.builders.daemon.assembly import config_of
 from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.http_client import HOST, OPERATOR, acted, asked, operated

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from daemon.dead_letters.commands import VALUE_CHARACTERS_MAX
 from daemon.service.command_line import tideline
-from daemon.service.dead_letter_commands import VALUE_CHARACTERS_MAX
 from tests.builders.kafka.mock_broker import mock_broker
 from tests.builders.kafka.stored_letters import stored_letters
 

@@ -48,7 +48,7 @@ def dlq() -> None:
 def list_command(config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """List the dead letters, oldest first; with --url only the last 200."""
     if daemon is None:
-        from daemon.service.dead_letter_routes import describe_letter
+        from daemon.dead_letters.routes import describe_letter
 
         with _open_reader(config_path) as reader:
             letters = [asdict(describe_letter(letter)) for letter in reader.read_all()]
@@ -63,7 +63,7 @@ def list_command(config_path: Path | None, as_json: bool, daemon: DaemonAddress 
 @json_option
 def show(number: int, config_path: Path | None, as_json: bool) -> None:
     """Show one dead letter with its contents."""
-    from daemon.service.dead_letter_routes import describe_letter
+    from daemon.dead_letters.routes import describe_letter
 
     with _open_reader(config_path) as reader:
         letter = reader.read(number)

@@ -1,0 +1,1 @@
+"""Dead letters for operators: their commands, and their routes over HTTP."""
