@@ -25,6 +25,7 @@ _OF_TIME_MS: Final = {"ms": 1, "s": 1000, "hours": 3_600_000, "days": 86_400_000
 _NUMBER: Final = r"\d{1,18}(?:\.\d{1,6})?"
 SIZE_PATTERN: Final = rf"^{_NUMBER} ?(?:{'|'.join(_SIZES)})$"
 DURATION_PATTERN: Final = rf"^(?:{_NUMBER} ?(?:ms|min|d|h|m|s) ?)+$"
+_PLAIN: Final = re.compile(r"-?\d{1,18}(\.\d+)?", re.ASCII)
 _PART: Final = re.compile(rf"({_NUMBER}) ?([A-Za-z]+)")
 
 
@@ -80,6 +81,16 @@ class Quantity(click.FloatRange):
         self.name = "size" if unit == "bytes" else "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; fail for a text that is neither a number nor of this kind."""
-        number = super().convert(read_quantity(self._unit, value), param, ctx)
+        """Return the number; fail for any other text, and beyond the limits."""
+        read = read_quantity(self._unit, value)
+        if isinstance(read, str) and not _PLAIN.fullmatch(read):
+            self.fail(f"{value} must be a number or a {example_of(self._unit)}.", param, ctx)
+        number = float(read)
+        if self.min is not None and number < self.min:
+            self.fail(f"{value} must be at least {self._text(self.min)}.", param, ctx)
+        if self.max is not None and number > self.max:
+            self.fail(f"{value} must be at most {self._text(self.max)}.", param, ctx)
         return int(number) if self._unit == "bytes" else number
+
+    def _text(self, limit: float) -> Any:
+        return quantity_text(f"limit_{self._unit}", limit)

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.config.load import Loaded
-from daemon.config.quantities import pattern_of, quantity_text, read_quantity, unit_of
+from daemon.config.quantities import Quantity, pattern_of, quantity_text, read_quantity, unit_of
 from daemon.config.shown import show_settings
 from daemon.service.configuration import config_model, config_reader
 
@@ -108,3 +109,35 @@ def test_the_schema_accepts_numbers_and_texts() -> None:
     assert (number["type"], number["maximum"], text["type"]) == ("number", 600, "string")
     assert re.match(text["pattern"], "1m30s")
     assert not re.match(text["pattern"], "1MiB")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (Quantity("bytes", 1024), "5", "5 must be at least 1KiB."),
+        (Quantity("s", 0, 60), "1h30m", "1h30m must be at most 1m."),
+        (Quantity("s"), "-5", "-5 must be at least 0."),
+        (Quantity("bytes"), "20MX", "20MX must be a number or a size such as 512MiB."),
+        (Quantity("s"), "nan", "nan must be a number or a duration such as 1h30m."),
+        (Quantity("bytes"), "inf", "inf must be a number or a size such as 512MiB."),
+    ],
+)
+def test_a_value_of_an_option_is_refused_in_the_form_in_which_it_is_written(
+    kind: Quantity, text: str, message: str
+) -> None:
+    with pytest.raises(click.BadParameter) as refused:
+        kind.convert(text, None, None)
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [
+        (Quantity("bytes"), "1.5KiB", 1536),
+        (Quantity("s"), "10ms", 0.01),
+        (Quantity("s"), "2.5", 2.5),
+        (Quantity("s"), 30.0, 30),
+    ],
+)
+def test_a_value_of_an_option_is_a_number_or_a_quantity(kind: Quantity, given: object, value: float) -> None:
+    assert kind.convert(given, None, None) == value
