@@ -2,27 +2,29 @@
 through the running daemon or, if none runs, in the state files that it left.
 
 A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives
-changes as request files (``daemon.process.inbox``). Without a daemon, the state files are opened here, under
-the lock of the state directory.
+changes as request files (``daemon.process.inbox``), or as actions of the API if it runs elsewhere. Without a
+daemon, the state files are opened here, under the lock of the state directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
+from urllib.parse import quote
 
 from daemon.catalog.branch import CatalogBranch, CatalogTools, OpenSource
 from daemon.catalog.opening import OpenCatalog, open_catalog
-from daemon.catalog.queries import Answer, Answers, Query
+from daemon.catalog.queries import Answer, Answers, Query, TableList
 from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
+from daemon.http.operations import BASE
 from daemon.process.inbox import StillWorking, requests_directory, send_request
 from daemon.state_directory.directory import state_lock, state_path
 from daemon.status.address import DaemonAddress
-from daemon.status.client import fetch_json, find_daemon
+from daemon.status.client import fetch_json, find_daemon, send_action
 from state.errors import ConfigError, NotFound, TidelineError
 
 
@@ -34,9 +36,10 @@ CHANGE_TIMEOUT_S: Final = 300.0
 class Access:
     """The answers of one branch, and a way to send requests about the tables of a source."""
 
-    config: Config
     answers: Answers[Any]
     serve: Callable[[str, dict[str, Any]], dict[str, Any]]
+    sources: Callable[[], Collection[str]]
+    """Returns the sources with a catalog."""
     live: bool
     """Whether a running daemon answers."""
 
@@ -45,11 +48,11 @@ class Access:
         return self.serve(source or self._only_source(), request)
 
     def _only_source(self) -> str:
-        names = list(CATALOG.of(self.config))
+        names = self.sources()
         if len(names) != 1:
             hint = f"Give --source: {', '.join(names)}." if names else "Add a catalog to the configuration."
             raise ConfigError("several sources have a catalog", hint=hint, key="catalog")
-        return names[0]
+        return next(iter(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +68,36 @@ class RemoteAnswers:
         return fetch_json(self.daemon, query.url_path(), query.url_parameters())
 
 
+def remote_access(daemon: DaemonAddress, branch: CatalogBranch) -> Access:
+    """Give access to a branch of the catalogs of a daemon elsewhere; changes need the role *operate*."""
+    answers = RemoteAnswers(daemon)
+
+    def send(source: str, request: dict[str, Any]) -> dict[str, Any]:
+        path = f"{BASE}/sources/{quote(source, safe='')}"
+        return send_action(daemon, path, request, timeout_s=CHANGE_TIMEOUT_S)
+
+    def sources() -> Collection[str]:
+        (listing,) = (query for query in branch.queries() if issubclass(query, TableList))
+        found: Collection[str] = answers.answer(listing(limit=0))["sources"]
+        return found
+
+    return Access(answers, send, sources, live=True)
+
+
 @contextmanager
-def catalog_access(
-    tools: CatalogTools, branch: CatalogBranch, daemon: DaemonAddress | None = None
-) -> Iterator[Access]:
-    """Give access to a branch of the catalogs of the configured daemon, or of ``daemon``.
+def catalog_access(tools: CatalogTools, branch: CatalogBranch) -> Iterator[Access]:
+    """Give access to a branch of the catalogs of the configured daemon.
 
     Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a
     daemon has locked the state but does not answer.
     """
     config = tools.config
-    if daemon is None and not CATALOG.of(config):
+    if not CATALOG.of(config):
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
-    address = daemon or find_daemon(config.state.dir)
+    configured = partial(CATALOG.of, config)
+    address = find_daemon(config.state.dir)
     if address is not None:
-        yield Access(config, RemoteAnswers(address), lambda s, r: _send_to_daemon(config, s, r), live=True)
+        yield Access(RemoteAnswers(address), partial(_send_to_daemon, config), configured, live=True)
         return
     sources = _sources_with_state(config)
     with state_lock(config.state.dir), ExitStack() as stack:
@@ -90,7 +108,7 @@ def catalog_access(
             if branch.serves(config, source)
         ]
         answers = branch.answers(views, cache(lambda source: _read_newest(opened[source])))
-        yield Access(config, answers, lambda s, r: _serve_here(opened, s, r), live=False)
+        yield Access(answers, partial(_serve_here, opened), configured, live=False)
 
 
 def _sources_with_state(config: Config) -> list[str]:

@@ -102,16 +102,25 @@ class OpenSource:
     view: Callable[[], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class BranchAction:
+    """A request (``OpenBranch.requests``) that is an action of the API too, on one table of a source."""
+
+    name: str
+    """Its ``do``, and the last part of its path."""
+    summary: str
+    body: type[Any]
+    """The form of its parameters, which have a ``table``."""
+    answer: type[Any]
+    """The form of its answer."""
+
+
 class CatalogBranch(Protocol):
     """A kind of branch, as a capability provides it."""
 
     @property
     def name(self) -> str:
         """Its key in an open catalog."""
-
-    @property
-    def load_request(self) -> str:
-        """The request (``OpenBranch.requests``) that loads a table again."""
 
     @property
     def reads_store(self) -> bool:
@@ -128,6 +137,9 @@ class CatalogBranch(Protocol):
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries that are answered."""
+
+    def actions(self) -> Sequence[BranchAction]:
+        """Return the actions of the API."""
 
     def pages(self, answers: Any) -> Sequence[Route]:
         """Return the pages of the site that show ``answers``."""

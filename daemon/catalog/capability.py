@@ -44,7 +44,7 @@ class Catalog(Capability):
         from daemon.catalog.branch import CatalogTools
         from daemon.catalog.loop import build_catalog
         from daemon.catalog.metrics import CatalogMetrics
-        from daemon.catalog.routes import load_routes
+        from daemon.catalog.routes import catalog_action_routes
         from daemon.catalog.settings import CATALOG
 
         metrics = CatalogMetrics(runtime.registry, runtime.projections)
@@ -60,7 +60,7 @@ class Catalog(Capability):
             projections=[catalog.part for catalog in catalogs],
             routes=[
                 *(route for branch in self.branches for route in _routes(branch, runtime, catalogs)),
-                *load_routes(runtime.config, self.branches, runtime.audit),
+                *catalog_action_routes(runtime.config, self.branches, runtime.audit),
             ],
             wait_kinds=[branch.wait_kind(_views(branch, runtime, catalogs)) for branch in self.branches],
         )

@@ -2,13 +2,13 @@
 which daemon answers, and how it is printed.
 
 Both query the running daemon, or open the state that it left if none runs. ``--source``, ``--url``,
-``--config`` and ``--json`` reach a command as one value, because no command needs them individually. Changes
-and checks have no ``--url``: they are served only on the daemon's own machine.
+``--config`` and ``--json`` reach a command as one value, because no command needs them individually.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -46,11 +46,13 @@ class CatalogOptions:
 
     def access(self, branch: CatalogBranch) -> AbstractContextManager[Access]:
         """Open access to the answers of ``branch``; raise the errors of ``catalog_access``."""
-        from daemon.catalog.access import catalog_access
+        from daemon.catalog.access import catalog_access, remote_access
         from daemon.catalog.capability import Catalog
 
+        if self.daemon is not None:
+            return nullcontext(remote_access(self.daemon, branch))
         catalog = application().capability(Catalog)
-        return catalog_access(catalog.tools(load_config(self.config_path)), branch, self.daemon)
+        return catalog_access(catalog.tools(load_config(self.config_path)), branch)
 
     def echo_answer(self, branch: CatalogBranch, query: Query, text: Callable[[Answer], str]) -> None:
         """Print the answer to one query."""
@@ -62,34 +64,21 @@ class CatalogOptions:
         echo(answer, self.as_json, text)
 
 
-def query_options(command: Callable[..., None]) -> Callable[..., None]:
+def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
     """``--source``, ``--url`` and its companions, ``--config`` and ``--json``, passed as ``options``."""
-    return _source_option(daemon_option(config_option(json_option(_pass_options(command)))))
 
-
-def change_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same without ``--url``: for actions on the daemon's own machine."""
-    return _source_option(config_option(json_option(_pass_options(command))))
-
-
-def progress_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same without ``--url`` and ``--json``: for a command that prints its progress."""
-    return _source_option(config_option(_pass_options(command)))
-
-
-def _pass_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(
         *args: Any,
         source: str | None,
         config_path: Path | None,
-        daemon: DaemonAddress | None = None,
-        as_json: bool = False,
+        daemon: DaemonAddress | None,
+        as_json: bool,
         **others: Any,
     ) -> None:
         command(*args, options=CatalogOptions(source, config_path, daemon, as_json), **others)
 
-    return call
+    return _source_option(daemon_option(config_option(json_option(call))))
 
 
 def check_table(access: Access, source: str | None, request: dict[str, Any]) -> dict[str, Any]:

@@ -14,10 +14,8 @@ from daemon.terminal.application import (
     CommandGroup,
     config_option,
     echo,
-    echo_json,
     json_option,
     load_config,
-    print_text,
     shown_max,
 )
 from daemon.terminal.layout import escape_controls, left_aligned
@@ -61,23 +59,25 @@ def list_command(config_path: Path | None, as_json: bool, daemon: DaemonAddress 
 @click.argument("number", type=click.IntRange(min=0))
 @config_option
 @json_option
-def show(number: int, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def show(number: int, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Show one dead letter with its contents."""
-    from daemon.dead_letters.routes import describe_letter
+    if daemon is None:
+        from daemon.dead_letters.routes import show_letter
 
-    with _open_reader(config_path) as reader:
-        letter = reader.read(number)
-    value = (letter.value or b"").decode(errors="backslashreplace")
-    described = asdict(describe_letter(letter))
-    if as_json:
-        echo_json(described | {"value": value})
-        return
-    for name, text in _row(described).items():
-        print_text(f"{name:10} {text}")
+        with _open_reader(config_path) as reader:
+            letter = asdict(show_letter(reader.read(number)))
+    else:
+        letter = fetch_json(daemon, f"{_PATH}/{number}", {})
+    echo(letter, as_json, _letter_text)
+
+
+def _letter_text(letter: dict[str, Any]) -> str:
+    value = letter["value"]
     shown = value[: shown_max(VALUE_CHARACTERS_MAX)]
     if len(shown) < len(value):
         shown += f"… ({len(value)} characters)"
-    print_text(f"\n{shown}")
+    return "\n".join([*(f"{name:10} {text}" for name, text in _row(letter).items()), "", shown])
 
 
 @dlq.command()

@@ -1,20 +1,19 @@
 """Dead letters over HTTP: the last ones, and the action that decodes one of them again.
 
-They act like ``tideline dlq list`` and ``tideline dlq replay``, for operators: a reason may quote a record.
-The contents of a record are not shown.
+They act like ``tideline dlq list``, ``show`` and ``replay``, for operators: a reason may quote a record. The
+list does not have the contents of records.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
 from daemon.http.actions import NoParameters, action_route
-from daemon.http.endpoints import Made, made_response, make_json, require_operator
+from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
-from daemon.http.transport.answering import Lane
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
 from daemon.status.action_calls import ActionCall
@@ -23,9 +22,6 @@ from state.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from daemon.config.model import Config
     from daemon.http.actions import Audit
@@ -56,6 +52,14 @@ class ListedLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownLetter(ListedLetter):
+    """A record that could not be used, with its contents."""
+
+    value: str
+    """As UTF-8; other bytes as ``\\xNN``."""
+
+
+@dataclass(frozen=True, slots=True)
 class LetterList:
     """The last dead letters, the newest first."""
 
@@ -77,28 +81,35 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         return ()
     broker, topic = broker_settings(config.kafka), config.kafka.dead_letter_topic
 
-    def list_last() -> dict[str, Any]:
-        return asdict(LetterList(list_letters(config)))
-
-    def replay(number: str, _: NoParameters) -> dict[str, Any]:
+    def read_number(number: str) -> int:
         if not (number.isascii() and number.isdecimal() and len(number) < 19):
             raise NotFound("there is no such dead letter", number=number[:30], topic=topic)
+        return int(number)
+
+    def list_last(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+        return asdict(LetterList(list_letters(config)))
+
+    def show(number: str, _parameters: dict[str, str]) -> dict[str, Any]:
         with DeadLetterReader(broker, topic) as reader:
-            result = reader.replay(reader.read(int(number)))
+            return asdict(show_letter(reader.read(read_number(number))))
+
+    def replay(number: str, _: NoParameters) -> dict[str, Any]:
+        with DeadLetterReader(broker, topic) as reader:
+            result = reader.replay(reader.read(read_number(number)))
         return asdict(ReplayAnswer(result.letter.number, result.outcome, result.problem))
-
-    async def endpoint(request: Request) -> Response:
-        def make() -> Made:
-            require_operator(request)
-            return make_json(list_last())
-
-        return await made_response(request, make, Lane.STORE)
 
     listed = Operation(
         path=PATH,
         tag=_TAG,
         summary=f"The last {LISTED} records that could not be used, for operators.",
         answer=TypeAdapter(LetterList),
+    )
+    shown = Operation(
+        path=f"{PATH}/{{name}}",
+        tag=_TAG,
+        summary="One record that could not be used, with its contents, for operators.",
+        answer=TypeAdapter(ShownLetter),
+        name="Number of the dead letter.",
     )
     replayed = Operation(
         path=f"{PATH}/{{name}}/replay",
@@ -108,7 +119,11 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         name="Number of the dead letter.",
         body=TypeAdapter(NoParameters),
     )
-    return ApiRoute(listed, endpoint), action_route(replayed, NoParameters, replay, audit)
+    return (
+        ApiRoute(listed, build_endpoint((), list_last, operators_only=True)),
+        ApiRoute(shown, build_endpoint((), show, operators_only=True)),
+        action_route(replayed, NoParameters, replay, audit),
+    )
 
 
 def list_letters(config: Config) -> list[ListedLetter]:
@@ -133,6 +148,13 @@ def describe_letter(letter: DeadLetter) -> ListedLetter:
         error.get("message"),
         ActionCall(f"{PATH}/{letter.number}/replay", "Replay"),
     )
+
+
+def show_letter(letter: DeadLetter) -> ShownLetter:
+    """Return a dead letter with its contents."""
+    listed = describe_letter(letter)
+    facts = {each.name: getattr(listed, each.name) for each in fields(listed)}
+    return ShownLetter(**facts, value=(letter.value or b"").decode(errors="backslashreplace"))
 
 
 def _read_number(text: str | None) -> int | None:

@@ -159,6 +159,7 @@ def build_endpoint(
     *,
     lane: Lane = Lane.STORE,
     long: Iterable[str] = (),
+    operators_only: bool = False,
     for_viewers: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a query.
@@ -170,6 +171,8 @@ def build_endpoint(
 
     async def endpoint(request: Request) -> Response:
         def make() -> Made:
+            if operators_only:
+                require_operator(request)
             parameters = read_parameters(request, names, long_names)
             found = answer(request.path_params.get("name", "").lower(), parameters)
             if not may_operate(request):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.routing import Route
 
-    from daemon.catalog.branch import BranchContext, OpenSource
+    from daemon.catalog.branch import BranchAction, BranchContext, OpenSource
     from daemon.catalog.queries import Query
     from daemon.config.model import Config
     from daemon.partitions.answers import PartitionAnswers
@@ -27,7 +27,6 @@ class Partitions(Capability):
 
     reads_store = True
     name = "partitions"
-    load_request = "load-partitions"
     heading = "Timelines and partition index"
     commands = (
         Command(
@@ -73,3 +72,9 @@ class Partitions(Capability):
         from daemon.partitions.queries import QUERIES
 
         return QUERIES
+
+    def actions(self) -> Sequence[BranchAction]:
+        """Return the actions on one table."""
+        from daemon.partitions.actions import ACTIONS
+
+        return ACTIONS

@@ -1,7 +1,6 @@
 """``tideline partitions list | filter | explain | count | names | check | load``.
 
-Queries go to the running daemon; if none runs, the state that it left is opened. ``check`` and ``load``
-run on the machine and as the user of the daemon.
+Queries and changes go to the running daemon; if none runs, the state that it left is opened.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ import click
 from daemon.catalog.command_options import (
     PAUSE_S,
     as_of,
-    change_options,
+    catalog_options,
     check_table,
     more_lines,
-    progress_options,
-    query_options,
     summary_lines,
 )
 from daemon.partitions.capability import Partitions
@@ -65,7 +62,7 @@ def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], 
             default="hive4",
             help="Filter language (hive4).",
         )
-        @query_options
+        @catalog_options
         @wraps(command)
         def call(*, name: str, options: CatalogOptions, **parameters: Any) -> None:
             command(query(name=name.lower(), source=options.source, **parameters), options)
@@ -81,7 +78,7 @@ def partitions() -> None:
 
 
 @partitions.command("list")
-@query_options
+@catalog_options
 def list_tables(options: CatalogOptions) -> None:
     """List the tables of the index."""
     options.echo_answer(_BRANCH, ListTables(source=options.source), listing_text)
@@ -116,7 +113,7 @@ def explain(query: ExplainFilter, options: CatalogOptions) -> None:
 @click.argument("table")
 @click.argument("values", nargs=-1)
 @_limit_option
-@query_options
+@catalog_options
 def names(table: str, values: tuple[str, ...], limit: int | None, options: CatalogOptions) -> None:
     """Show the names of TABLE's partitions with VALUES, in the order of its columns; "" is any value."""
     query = NamesByValues(name=table.lower(), values=values, limit=limit, source=options.source)
@@ -126,7 +123,7 @@ def names(table: str, values: tuple[str, ...], limit: int | None, options: Catal
 @partitions.command()
 @click.argument("tables", nargs=-1)
 @click.option("--repair", is_flag=True, help="Load again what differs.")
-@change_options
+@catalog_options
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: CatalogOptions) -> None:
     """Compare every field of TABLES (or all) with the source's metastore;
@@ -150,7 +147,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
 
 @partitions.command()
 @click.argument("table")
-@progress_options
+@catalog_options
 @click.pass_context
 def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     """Load TABLE again from the source's metastore and show the progress; ends its quarantine.
@@ -158,8 +155,12 @@ def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     Queries see the old state until the load has ended. It continues in the daemon when this command is
     interrupted.
     """
+    name = table.lower()
     with options.access(_BRANCH) as access:
-        ctx.exit(0 if _load(access, options.source, table.lower(), quiet=False) else 1)
+        is_loaded = _load(access, options.source, name, quiet=options.as_json)
+        if options.as_json:
+            echo_json(_find_row(access, options.source, name))
+        ctx.exit(0 if is_loaded else 1)
 
 
 def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from daemon.service.capabilities import CAPABILITIES
+from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     CommandGroup,
     application,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.document import Problem
+    from daemon.status.address import DaemonAddress
 
 
 _DEFAULTS: Final = "the defaults (there is no configuration file)"
@@ -137,21 +139,28 @@ def _print(path: Path | None, problems: Sequence[Problem]) -> None:
 @config.command()
 @config_option
 @json_option
-def show(config_path: Path | None, as_json: bool) -> None:
-    """Print the effective settings, with defaults and environment variables.
+@daemon_option
+def show(config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
+    """Print the effective settings, with defaults and environment variables; with --url those of the daemon.
 
     Secrets are masked, and so are texts in 'options' and 'conf' whose names are not known to be harmless.
     """
     from daemon.config.shown import show_settings
 
-    settings = load_config(config_path).model_dump(mode="json")
-    values = show_settings(settings, quantities=not as_json)
+    if daemon is None:
+        settings = show_settings(load_config(config_path).model_dump(mode="json"))
+    else:
+        from daemon.service.configuration_page import PATH
+        from daemon.status.client import fetch_json
+
+        settings = fetch_json(daemon, PATH, {})
     if as_json:
-        echo_json(values)
+        echo_json(settings)
     else:
         import yaml
 
-        print_text(yaml.safe_dump(values, sort_keys=False), nl=False)
+        shown = show_settings(settings, quantities=True)
+        print_text(yaml.safe_dump(shown, sort_keys=False), nl=False)
 
 
 @config.command()

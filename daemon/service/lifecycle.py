@@ -45,7 +45,7 @@ from daemon.process.metrics import POLICIES_MAX, LoopMetrics, PolicySeries, buil
 from daemon.process.redaction import redactor, use_secrets
 from daemon.process.signals import stop_signals
 from daemon.service.capabilities import CAPABILITIES, all_sections
-from daemon.service.configuration_page import configuration_page
+from daemon.service.configuration_page import configuration_page, configuration_route
 from daemon.service.division import select_share
 from daemon.service.event_pages import event_pages
 from daemon.service.log_page import log_page
@@ -179,6 +179,7 @@ class _Daemon:
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         own_routes = (
             audit_route(runtime.audit),
+            configuration_route(config),
             wait_route(waits, parts.wait_kinds),
             *dead_letter_routes(config, runtime.audit),
         )

@@ -31,7 +31,7 @@ from state.timelines.tables.projection import count_runs, iterate_timelines
 class TimelineBranch:
     """The timelines of one source with their state open (``daemon.catalog.branch.OpenBranch``)."""
 
-    requests: Final = frozenset({"rebuild", "check", "migrate"})
+    requests: Final = frozenset({"load-timelines", "check-timelines", "migrate-timeline"})
 
     def __init__(self, context: BranchContext) -> None:
         settings = CATALOG.of(context.tools.config)[context.source]
@@ -77,12 +77,12 @@ class TimelineBranch:
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve one request; raise BadInput for an unknown one, and the errors of serving it."""
         match request:
-            case {"do": "rebuild", "table": str(table)}:
+            case {"do": "load-timelines", "table": str(table)}:
                 return self._rebuild(table)
-            case {"do": "check", "table": str(table)}:
+            case {"do": "check-timelines", "table": str(table)}:
                 return self._check(table)
             case {
-                "do": "migrate",
+                "do": "migrate-timeline",
                 "table": str(table),
                 "column": str(column),
                 "period": str(period),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.routing import Route
 
-    from daemon.catalog.branch import BranchContext, OpenSource
+    from daemon.catalog.branch import BranchAction, BranchContext, OpenSource
     from daemon.catalog.queries import Query
     from daemon.config.document import Document, Problem
     from daemon.config.model import Config
@@ -28,7 +28,6 @@ class Timelines(Capability):
 
     reads_store = False
     name = "timelines"
-    load_request = "rebuild"
     heading = "Timelines and partition index"
     commands = (
         Command(
@@ -87,3 +86,9 @@ class Timelines(Capability):
         from daemon.timelines.queries import QUERIES
 
         return QUERIES
+
+    def actions(self) -> Sequence[BranchAction]:
+        """Return the actions on one table."""
+        from daemon.timelines.actions import ACTIONS
+
+        return ACTIONS

@@ -1,7 +1,6 @@
 """``tideline timeline show | cover | latest | migrate | rebuild | check``.
 
-Queries go to the running daemon; if none runs, the state that it left is opened. ``migrate``, ``rebuild``
-and ``check`` run on the machine and as the user of the daemon.
+Queries and changes go to the running daemon; if none runs, the state that it left is opened.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import click
 
 from daemon.catalog.command_options import (
     as_of,
-    change_options,
+    catalog_options,
     check_table,
     more_lines,
-    query_options,
     summary_lines,
 )
 from daemon.terminal.application import CommandGroup, echo_json, print_text, shown_max
@@ -48,7 +46,7 @@ def timeline() -> None:
 
 @timeline.command()
 @click.argument("table", required=False)
-@query_options
+@catalog_options
 def show(table: str | None, options: CatalogOptions) -> None:
     """Show the timelines of TABLE (db.table) with runs and holes, or list all tables."""
     if table is None:
@@ -60,7 +58,7 @@ def show(table: str | None, options: CatalogOptions) -> None:
 @timeline.command()
 @click.argument("name")
 @_column_option
-@query_options
+@catalog_options
 def latest(name: str, column: str | None, options: CatalogOptions) -> None:
     """Show the latest partition of NAME, a table (db.table) or a fact."""
     query = FindLatest(name=name.lower(), source=options.source, column=column)
@@ -77,7 +75,7 @@ def latest(name: str, column: str | None, options: CatalogOptions) -> None:
 @click.option("--where", type=click.Choice(["or", "in", "between"]), help="Print the condition as SQL.")
 @click.option("--alias", default="", help="Alias of the table in the condition.")
 @_column_option
-@query_options
+@catalog_options
 def cover(options: CatalogOptions, name: str, **parameters: Any) -> None:
     """Show which partitions cover [START, END) of NAME, a table (db.table) or a fact, and what is missing.
 
@@ -92,35 +90,43 @@ def cover(options: CatalogOptions, name: str, **parameters: Any) -> None:
 @click.option("--column", required=True, help="Time column.")
 @click.option("--period", required=True, help="Update period, such as DAILY.")
 @click.option("--to", "form", required=True, help="Storage form: ends-and-holes, ranges, store-all.")
-@change_options
+@catalog_options
 def migrate(table: str, column: str, period: str, form: str, options: CatalogOptions) -> None:
     """Change the storage form of one timeline of TABLE in its table properties,
     with one alter_table and without a reload.
     """
-    request = {"do": "migrate", "table": table.lower(), "column": column, "period": period, "to": form}
+    request = {
+        "do": "migrate-timeline",
+        "table": table.lower(),
+        "column": column,
+        "period": period,
+        "to": form,
+    }
     with options.access(_BRANCH) as access:
         options.echo(access.do(options.source, request), _migration_text)
 
 
 @timeline.command()
 @click.argument("table")
-@change_options
+@catalog_options
 def rebuild(table: str, options: CatalogOptions) -> None:
     """Load the timelines of TABLE again from its partitions; ends its quarantine."""
     with options.access(_BRANCH) as access:
-        answer = access.do(options.source, {"do": "rebuild", "table": table.lower()})
+        answer = access.do(options.source, {"do": "load-timelines", "table": table.lower()})
         options.echo(answer, lambda d: f"{d['table']} is loaded again: {d['timelines']} timelines")
 
 
 @timeline.command()
 @click.argument("tables", nargs=-1)
-@change_options
+@catalog_options
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], options: CatalogOptions) -> None:
     """Compare TABLES (or all) with the source's metastore; exit with 1 if anything differs."""
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)
-        results = [check_table(access, source, {"do": "check", "table": table}) for table, source in named]
+        results = [
+            check_table(access, source, {"do": "check-timelines", "table": table}) for table, source in named
+        ]
     if options.as_json:
         echo_json(results)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from daemon.config.shown import show_settings
-from daemon.http.endpoints import build_endpoint, made_response, make_json, require_operator
+from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
 from daemon.replica.external.directories import read_directories
@@ -21,11 +21,7 @@ from daemon.replica.http.routes import POLICY_NAME, require_followed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from starlette.requests import Request
-    from starlette.responses import Response
-
     from daemon.config.model import Config
-    from daemon.http.endpoints import Made
     from daemon.status.model import DaemonStatus, ProjectionView
 
 
@@ -111,12 +107,8 @@ def policy_list_routes(config: Config, status: Callable[[], DaemonStatus]) -> Se
         require_followed(config, policy)
         return {"policy": policy, "directories": read_directories(config, policy, None)}
 
-    async def show(request: Request) -> Response:
-        def make() -> Made:
-            require_operator(request)
-            return make_json(show_policy(config, request.path_params["name"].lower()))
-
-        return await made_response(request, make, Lane.MEMORY)
+    def show(policy: str, _parameters: dict[str, str]) -> dict[str, Any]:
+        return show_policy(config, policy)
 
     def operation(path: str, summary: str, answer: Any) -> Operation:
         return Operation(
@@ -138,6 +130,6 @@ def policy_list_routes(config: Config, status: Callable[[], DaemonStatus]) -> Se
     )
     return (
         ApiRoute(listed, build_endpoint((), list_all, lane=Lane.STATUS)),
-        ApiRoute(shown, show),
+        ApiRoute(shown, build_endpoint((), show, lane=Lane.MEMORY, operators_only=True)),
         ApiRoute(external, build_endpoint((), list_directories)),
     )

@@ -11,10 +11,11 @@ from axe_playwright_python.sync_playwright import Axe
 
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Tokens
-from daemon.service.configuration_page import configuration_page
+from daemon.service.command_line import call
+from daemon.service.configuration_page import configuration_page, configuration_route
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
-from tests.builders.daemon.http_client import asked, served
+from tests.builders.daemon.http_client import HOST, asked, served
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,8 @@ def site() -> Iterator[tuple[int, str]]:
     }
     tokens = Tokens(())
     token = tokens.add_own("operator")
-    app = app_of(configuration_page(config_of(values), Path("/etc/tideline.yaml")))
+    config = config_of(values)
+    app = app_of(configuration_page(config, Path("/etc/tideline.yaml")), configuration_route(config))
     with served(Gate(app, Access(tokens=tokens), lambda _: None)) as server:
         yield server.port, token
 
@@ -53,6 +55,22 @@ def test_viewers_see_how_to_sign_in_instead() -> None:
     assert answer.status == 403
     assert "Sign in with a token" in answer.text
     assert "kafka:9092" not in answer.text
+
+
+def test_the_command_shows_the_settings_of_a_daemon_elsewhere_to_operators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with site() as (port, token):
+        (tmp_path / "token").write_text(token)
+        where = ["config", "show", "--url", f"http://{HOST}:{port}"]
+        assert call([*where, "--token-file", str(tmp_path / "token")]) == 0
+        shown = capsys.readouterr().out
+        assert call(where) == 1
+        refused = capsys.readouterr().err
+    assert "bootstrap: kafka:9092" in shown
+    assert "drain_s: 20s" in shown
+    assert "hidden-word" not in shown
+    assert refused.startswith("Error [unauthenticated]")
 
 
 def test_the_page_is_accessible_on_a_phone() -> None:
