@@ -45,6 +45,9 @@ SEND_BUFFER_BYTES: Final = 128 * 1024
 RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 """Buffers of the kernel for one connection, which it doubles. Otherwise they grow to megabytes for a client
 that does not read, and a container's limit of memory includes them."""
+ADMITTED_AT_ONCE: Final = 4
+"""Connections admitted before requests are read. Each costs up to a millisecond of a busy process, because it
+takes several system calls, after which Python waits for its other threads."""
 _ACCEPT_RETRY_S: Final = 0.5
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -204,7 +207,7 @@ class _Server(uvicorn.Server):
         for it. Requests that have arrived are read before the next connections are admitted, which could
         displace them.
         """
-        for _ in range(min(self._arrived, max(1, self._connections.limits.connections // 8))):
+        for _ in range(min(self._arrived, ADMITTED_AT_ONCE)):
             arrival = self._arrivals.take()
             assert arrival is not None
             self._arrived -= 1
