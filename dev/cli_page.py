@@ -19,8 +19,9 @@ _INTRODUCTION: Final = """\
 
 The help of every command. `tideline COMMAND --help` prints the same.
 
-- **Where.** Commands with `--url` (or `TIDELINE_URL`) work from any machine, with a token from
-  `--token-file`. All others run beside the state directory of the daemon, with its configuration.
+- **Where.** Commands that a daemon answers have `--url` (or `TIDELINE_URL`) and work from any machine, with a
+  token from `--token-file`. [The others](#commands-without-an-address) run beside the state directory of the
+  daemon, with its configuration.
 - **Output.** `-o json`, `-o yaml` and `-o name` are for programs. `-o wide` leaves nothing out. Colours
   appear on terminals only, and not if `NO_COLOR` is set.
 - **Errors** go to standard error and begin with `Error [CODE]:`; [Errors](ERRORS.md) lists the codes. With
@@ -28,13 +29,54 @@ The help of every command. `tideline COMMAND --help` prints the same.
 - **Completion**: add `source <(tideline completion bash)` to `~/.bashrc`.
 
 `make cli-page` writes this page; a test compares the two.
+
+## Commands without an address
+
+These commands have no `--url`:
+
+| command | why |
+|---|---|
+{local}
 """
+LOCAL: Final = {
+    "run": "is the daemon",
+    "relay": "is a daemon",
+    "serve": "is a server",
+    "split run": "is the driver of a flat table; the daemon runs it, too",
+    "keys mine": "is the miner; the daemon runs it, too, with `mining.every_s`",
+    "backup": "writes a directory of the daemon's machine",
+    "restore": "replaces the state that a daemon would use",
+    "bootstrap": "needs a policy that no daemon follows; a daemon does it with `bootstrap: auto`",
+    "retire": "needs a policy that no daemon follows any more",
+    "config check": "checks a file before a daemon uses it",
+    "config schema": "prints what this version accepts",
+    "files check": "checks what this machine and its user may read and write",
+    "completion": "prints a script for a shell",
+    "docs": "shows the documentation of this version",
+    "version": "prints the version of this command; `status` has that of the daemon",
+    "keys log": "reads the database of the key log, which any machine may",
+    "keys whitelist": "writes to the database of the key log, which any machine may",
+    "keys skip": "as `keys whitelist`",
+    "keys pin": "as `keys whitelist`",
+    "keys unpin": "as `keys whitelist`",
+    "keys forget": "as `keys whitelist`",
+    "split try": "needs no daemon",
+    "split prepare": "writes an archive for the drivers of this machine",
+    "split seal": "runs Spark on this machine, while no driver runs",
+    "split backfill": "as `split seal`",
+    "split narrow": "as `split seal`",
+    "split plan": "runs Spark on this machine",
+    "split files": "lists the files of a table",
+    "split view": "writes a view through the metastore",
+}
+"""The commands without ``--url``, and why."""
 
 
 def page_text() -> str:
     """Return the text of the page."""
     context = click.Context(tideline, info_name="tideline")
-    parts = [_INTRODUCTION.rstrip()]
+    rows = [f"| `{name}` | {reason} |" for name, reason in LOCAL.items()]
+    parts = [_INTRODUCTION.rstrip().format(local="\n".join(rows))]
     for heading, commands in command_groups().items():
         parts.append(f"## {heading}")
         for each in commands:
@@ -42,6 +84,18 @@ def page_text() -> str:
             assert command is not None
             parts += _helps(command, context, each.name)
     return "\n\n".join(parts) + "\n"
+
+
+def commands_with_url(command: click.Command, name: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield the name of each command that is not a group, and whether it has ``--url``."""
+    if not isinstance(command, click.Group):
+        yield name, any(option.name in {"url", "daemon"} for option in command.params)
+        return
+    context = click.Context(command)
+    for inner in command.list_commands(context):
+        below = command.get_command(context, inner)
+        if below is not None and not below.hidden:
+            yield from commands_with_url(below, f"{name} {inner}".strip())
 
 
 def _helps(command: click.Command, above: click.Context, name: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Operations that change something: only for the role *operate*, and all are recorded.
 
 An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
-answered when it is done. The record is in the log, and the last ones are kept for ``/api/v1/actions``;
-refused and failed ones are recorded too.
+answered when it is done, or with 202 when long work has begun. The record is in the log, and the last ones
+are kept for ``/api/v1/actions``; refused and failed ones are recorded too.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def action_route(
                 audit.record(client, action, name, error)
                 raise
             audit.record(client, action, name, None)
-            return make_json(answer)
+            return make_json(answer)._replace(code=operation.code)
 
         try:
             require_operator(request)

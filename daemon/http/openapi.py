@@ -101,7 +101,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "operationId": _identify(operation.path),
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": content},
+            str(operation.code): {"description": "The answer.", "content": content},
             **{code: {"description": meaning, **problem} for code, meaning in problems.items()},
         },
     }

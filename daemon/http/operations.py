@@ -50,6 +50,8 @@ class Operation:
     parameters: tuple[OperationParameter, ...] = ()
     body: TypeAdapter[Any] | None = None
     """The form of the body of an operation that changes something."""
+    begins: bool = False
+    """Whether it only begins work that takes longer than a request: its answer is a 202."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Further statuses of problems, and their meaning."""
     streams: bool = False
@@ -61,6 +63,11 @@ class Operation:
     def method(self) -> str:
         """``POST`` if it changes something."""
         return "GET" if self.body is None else "POST"
+
+    @property
+    def code(self) -> int:
+        """The status of its answer."""
+        return 202 if self.begins else 200
 
 
 class ApiRoute(Route):

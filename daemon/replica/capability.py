@@ -100,12 +100,14 @@ class Replica(Capability):
         from daemon.replica.http.pages import PolicySite, policy_pages
         from daemon.replica.http.policies import policy_list_routes
         from daemon.replica.http.routes import policy_routes
+        from daemon.replica.http.verifications import verification_routes
         from daemon.replica.loop import projection_name
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.replicas import Replicas, discovery_job, known_policies
         from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.division import DAEMONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
+        from daemon.replica.verification.runs import VerificationRuns
         from daemon.replica.verification.status import VERIFICATION
         from daemon.replica.waits import replica_kind
         from daemon.status.reporter import SectionPart
@@ -131,6 +133,7 @@ class Replica(Capability):
             SectionPart(DAEMONS, lambda _: replicas.division()),
         ]
         configured = replicas.projections()
+        verifications = VerificationRuns(runtime.config, runtime.status)
 
         def recent(source: str) -> Sequence[SharedEvent]:
             return runtime.readers.of(source).recent()
@@ -148,5 +151,7 @@ class Replica(Capability):
                 *policy_routes(runtime.config, runtime.audit),
                 *policy_list_routes(runtime.config, runtime.status),
                 *limit_routes(runtime.config, replicas.shared, runtime.audit, replicas.names),
+                *verification_routes(verifications, replicas.names, runtime.audit),
             ),
+            close=[verifications.close],
         )

@@ -168,7 +168,7 @@ def send_action(daemon: DaemonAddress, path: str, request: Request, *, timeout_s
 
 def _answer(daemon: DaemonAddress, code: int, body: bytes) -> dict[str, Any]:
     answer = _parse_object(daemon.url, body)
-    if code != 200:
+    if code not in {200, 202}:
         raise error_from_json(answer)
     return answer
 

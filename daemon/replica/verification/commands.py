@@ -1,30 +1,34 @@
-"""``tideline verify``, and its report as plain values and as text."""
+"""``tideline verify``: here, or by the daemon of ``--url``, whose progress it shows."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
+from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     application,
     config_option,
-    echo_json,
+    echo,
     json_option,
     load_config,
-    print_text,
 )
-from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
-from handlers.replication.verification.findings import Outcome
+from daemon.terminal.layout import StatusLine
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from daemon.replica.verification.run import Request
-    from handlers.replication.verification.findings import TableResult
+    from daemon.status.address import DaemonAddress
+
+
+START_S: Final = 60.0
+POLL_S: Final = 1.0
 
 
 @click.command()
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 )
 @config_option
 @json_option
+@daemon_option
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -50,6 +55,7 @@ def verify(
     tables: tuple[str, ...],
     config_path: Path | None,
     as_json: bool,
+    daemon: DaemonAddress | None,
     **options: Any,
 ) -> None:
     """Compare the replica of POLICY with its source, or only the named tables.
@@ -58,23 +64,58 @@ def verify(
     Works beside a running daemon: a table that changes meanwhile is compared again after the replica has
     applied the change. The exit code is 0 if every table is equal, and 1 if a table differs or could not be
     compared.
+
+    The daemon of --url verifies without --rows, and its report lists only the tables that are not equal. It
+    continues when this command is interrupted.
     """
+    from daemon.replica.verification.report import report_text
+
+    request, line = _request(policy, tables, **options), StatusLine(quiet=as_json)
+    try:
+        if daemon is None:
+            report = _verify_here(config_path, request, line.show)
+        else:
+            report = _verify_there(daemon, request, line.show)
+    finally:
+        line.clear()
+    echo(report, as_json, report_text)
+    ctx.exit(0 if report["equal"] else 1)
+
+
+def _verify_here(config_path: Path | None, request: Request, show: Callable[[str], None]) -> dict[str, Any]:
     from daemon.replica.policies import require_policy
+    from daemon.replica.verification.following import find_status
+    from daemon.replica.verification.report import make_report
     from daemon.replica.verification.run import run_verification
 
     config = load_config(config_path)
-    require_policy(config, policy)
-    sections = application().status_sections()
-    request, line = _request(policy, tables, **options), StatusLine(quiet=as_json)
-    try:
-        results, repaired = run_verification(config, request, sections, line.show)
-    finally:
-        line.clear()
-    if as_json:
-        echo_json(report(policy, results, repaired))
-    else:
-        print_text(report_text(policy, results, repaired))
-    ctx.exit(0 if is_equal(results) else 1)
+    require_policy(config, request.policy)
+    status = find_status(config, application().status_sections())
+    return make_report(request.policy, *run_verification(config, request, status, show))
+
+
+def _verify_there(daemon: DaemonAddress, request: Request, show: Callable[[str], None]) -> dict[str, Any]:
+    """Return the report of a daemon; raise the error with which its verification fails."""
+    from daemon.process.inbox import error_from_json
+    from daemon.status.client import fetch_json, send_action
+    from state.errors import Interrupted
+
+    if request.spark is not None:
+        raise click.UsageError("--rows excludes --url, because the daemon compares no rows")
+    path = f"/api/v1/policies/{quote(request.policy, safe='')}"
+    parameters = {"tables": list(request.tables), "checksums": request.checksums, "repair": request.repair}
+    run = send_action(daemon, path, {"do": "verify", **parameters}, timeout_s=START_S)
+    number = run["number"]
+    while run["state"] == "running":
+        show(run["progress"])
+        time.sleep(POLL_S)
+        run = fetch_json(daemon, f"{path}/verification", {})
+        if run["number"] != number:
+            raise Interrupted("the daemon has begun another verification", policy=request.policy)
+    if run["problem"] is not None:
+        raise error_from_json(run["problem"])
+    report: dict[str, Any] = run["report"]
+    return report
 
 
 def _request(
@@ -95,80 +136,3 @@ def _request(
     conf = dict(each.split("=", 1) for each in spark_conf)
     spark = SparkSettings(master=spark_master, driver_memory=spark_memory, conf=conf) if rows else None
     return Request(policy, tables, spark=spark, **options)
-
-
-def report(policy: str, results: Sequence[TableResult], repaired: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the report as plain values; ``repaired`` are the tables whose load was requested."""
-    return {
-        "policy": policy,
-        "loads_requested": list(repaired),
-        "equal": is_equal(results),
-        "counts": {str(outcome): _count(results, outcome) for outcome in Outcome},
-        "tables": [_plain(result) for result in results],
-    }
-
-
-def is_equal(results: Sequence[TableResult]) -> bool:
-    """Whether every table was compared and is equal."""
-    return all(result.outcome is Outcome.EQUAL for result in results)
-
-
-def _plain(result: TableResult) -> dict[str, Any]:
-    values = asdict(result)
-    values["outcome"] = str(result.outcome)
-    values["not_compared"] = dict(result.not_compared)
-    values["differences"] = [asdict(difference) for difference in result.differences]
-    return values
-
-
-def _count(results: Sequence[TableResult], outcome: Outcome) -> int:
-    return sum(result.outcome is outcome for result in results)
-
-
-def report_text(policy: str, results: Sequence[TableResult], repaired: Sequence[str] = ()) -> str:
-    """Return a table of the outcomes, the differences of each table, and a summary."""
-    parts = [_outcomes_text(results)]
-    parts += [_details(result) for result in results if result.differences or result.reason]
-    counts = [(outcome, _count(results, outcome)) for outcome in Outcome]
-    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
-    loads = f"; loads requested: {', '.join(repaired)}" if repaired else ""
-    parts.append(f"policy {policy}: {summary}{loads}")
-    return "\n\n".join(part for part in parts if part)
-
-
-def _outcomes_text(results: Sequence[TableResult]) -> str:
-    header = (
-        "table",
-        "outcome",
-        "event",
-        "differences",
-        "partitions",
-        "files",
-        "bytes",
-        "rows",
-        "not compared",
-    )
-    return table_text(header, [_row(result) for result in results])
-
-
-def _row(result: TableResult) -> tuple[str, ...]:
-    skipped = ", ".join(f"{what} {count:,}" for what, count in result.not_compared)
-    return (
-        result.table or "(database)",
-        str(result.outcome),
-        "-" if result.event_id is None else str(result.event_id),
-        number_text(result.difference_count),
-        number_text(result.partitions),
-        number_text(result.files),
-        bytes_text(result.size_bytes),
-        number_text(result.rows),
-        skipped or "-",
-    )
-
-
-def _details(result: TableResult) -> str:
-    lines = [f"{result.table or '(database)'}: {result.reason or result.outcome}"]
-    lines += [f"  {difference}" for difference in result.differences]
-    if result.difference_count > len(result.differences):
-        lines.append(f"  and {result.difference_count - len(result.differences):,} more")
-    return "\n".join(lines)

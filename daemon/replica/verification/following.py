@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from daemon.config.model import Config
@@ -19,7 +20,7 @@ from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.state_directory.directory import open_state, state_lock, state_path
-from daemon.status.address import DaemonAddress, running_daemon
+from daemon.status.address import running_daemon
 from daemon.status.client import fetch_status
 from daemon.status.model import DaemonStatus, StatusSection
 from handlers.metastore.client import Metastore
@@ -113,19 +114,19 @@ def open_following(
     config: Config,
     policy: str,
     target: Metastore,
-    sections: Sequence[StatusSection[Any]],
+    status: Callable[[], DaemonStatus] | None,
     *,
     waiting: Callable[[int, int], None],
 ) -> Iterator[ReplicaFollowing]:
-    """Provide the progress of a policy. Without a daemon, none can start until the end of the context.
+    """Provide the progress of a policy, from the ``status`` of the daemon that follows it. Without a daemon,
+    none can start until the end of the context.
 
     A daemon that runs but does not answer is treated like one of another machine: only the target's position
     is known.
     """
     db = config.policy(policy).replica_database
-    address = _find_daemon(config, sections)
-    if address is not None:
-        yield ReplicaFollowing(target, db, lambda: _ask_daemon(address, policy, sections), waiting=waiting)
+    if status is not None:
+        yield ReplicaFollowing(target, db, lambda: known_state(status(), policy), waiting=waiting)
         return
     try:
         with state_lock(config.state.dir):
@@ -135,7 +136,8 @@ def open_following(
         yield ReplicaFollowing(target, db, KnownState, waiting=waiting, is_live=False)
 
 
-def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> DaemonAddress | None:
+def find_status(config: Config, sections: Sequence[StatusSection[Any]]) -> Callable[[], DaemonStatus] | None:
+    """Return how the status of the configured daemon is read; None if none answers."""
     address = running_daemon(config.state.dir)
     if address is None:
         return None
@@ -143,11 +145,7 @@ def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> Daem
         fetch_status(address, sections)
     except (Transient, BadInput, ConfigError):
         return None  # a killed daemon leaves its address behind
-    return address
-
-
-def _ask_daemon(address: DaemonAddress, policy: str, sections: Sequence[StatusSection[Any]]) -> KnownState:
-    return known_state(fetch_status(address, sections), policy)
+    return partial(fetch_status, address, sections)
 
 
 def known_state(status: DaemonStatus, policy: str) -> KnownState:

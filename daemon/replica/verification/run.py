@@ -20,7 +20,7 @@ from daemon.replica.requests import ask_policy
 from daemon.replica.verification.following import ReplicaFollowing, open_following
 from daemon.replica.verification.session import open_row_comparison, open_verifier
 from daemon.state_directory.directory import state_path
-from daemon.status.model import StatusSection
+from daemon.status.model import DaemonStatus
 from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.replication.verification.verifier import Verifier
@@ -43,20 +43,24 @@ class Request:
 
 
 def run_verification(
-    config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
+    config: Config,
+    request: Request,
+    status: Callable[[], DaemonStatus] | None,
+    show: Callable[[str], None],
 ) -> tuple[list[TableResult], list[str]]:
     """Verify and repair as requested;
     return the outcome of each table, and the tables whose load was requested.
 
-    ``show`` receives lines of progress.
+    ``status`` reads the status of the daemon that follows the policy; None if none runs here. ``show``
+    receives lines of progress.
     """
-    with _open_run(config, request, sections, show) as run:
+    with _open_run(config, request, status, show) as run:
         results = run.verify_all()
         tables = find_repairable(results) if request.repair else []
         if not tables or run.following.is_live:
             return (results if not tables else _merge(results, _repair(config, run, tables))), tables
     _request_without_daemon(config, request.policy, tables)
-    with _open_run(config, request, sections, show) as run:
+    with _open_run(config, request, status, show) as run:
         return _merge(results, run.verify_tables(tables)), tables
 
 
@@ -130,7 +134,10 @@ class _Run:
 
 @contextmanager
 def _open_run(
-    config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
+    config: Config,
+    request: Request,
+    status: Callable[[], DaemonStatus] | None,
+    show: Callable[[str], None],
 ) -> Iterator[_Run]:
     policy = config.policy(request.policy)
     with ExitStack() as stack:
@@ -141,7 +148,7 @@ def _open_run(
                 config,
                 request.policy,
                 target,
-                sections,
+                status,
                 waiting=lambda event_id, position: show(
                     f"waiting for the replica: event {event_id:,}, it is at {position:,}"
                 ),

@@ -6,18 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LoadStatus
 from daemon.replica.status.unreplicated import UnreplicatedObject, UnreplicatedStatus
-from daemon.replica.verification.commands import is_equal, report, report_text
 from daemon.replica.verification.following import (
     KnownState,
     ReplicaFollowing,
     known_state,
     read_state,
 )
+from daemon.replica.verification.report import VerificationReport, make_report, report_text
 from daemon.state_directory.directory import open_state
 from daemon.status.model import ProjectionView
 from handlers.failures import TableFailure
@@ -28,6 +30,7 @@ from handlers.replication.verification.findings import Difference, Outcome, Tabl
 from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound
 from state.event_log.positions import POSITION_KEY, Position
+from tests.builders.daemon.forms import check_form
 from tests.builders.daemon.loops import daemon_status
 
 
@@ -45,7 +48,7 @@ BUSY = TableResult(table="c", outcome=Outcome.BUSY, reason="events concern the t
 
 
 def test_the_report_is_aligned_text_with_every_difference() -> None:
-    lines = report_text("shop", [EQUAL, DIFFERS, BUSY]).splitlines()
+    lines = report_text(make_report("shop", [EQUAL, DIFFERS, BUSY])).splitlines()
     assert lines[0] == "table  outcome  event  differences  partitions  files    bytes  rows  not compared"
     assert lines[1].endswith("3  2.0 KiB     -  files 2")
     assert "  file x: '1 bytes' at the source, missing on the target" in lines
@@ -55,18 +58,25 @@ def test_the_report_is_aligned_text_with_every_difference() -> None:
 
 
 def test_only_equal_tables_make_a_replica_equal() -> None:
-    assert is_equal([EQUAL])
+    assert make_report("shop", [EQUAL])["equal"]
     for other in (DIFFERS, BUSY, TableResult(table="d", outcome=Outcome.NOT_FOLLOWED)):
-        assert not is_equal([EQUAL, other])
+        assert not make_report("shop", [EQUAL, other])["equal"]
 
 
 def test_the_report_as_json_has_typed_differences() -> None:
-    values = report("shop", [EQUAL, DIFFERS])
+    values = make_report("shop", [EQUAL, DIFFERS])
     assert (values["equal"], values["counts"]["differs"]) == (False, 1)
     assert values["tables"][0]["not_compared"] == {"files": 2}
     assert values["tables"][1]["differences"] == [
         {"kind": "file", "key": "x", "source": "1 bytes", "target": None}
     ]
+    check_form(TypeAdapter(VerificationReport), orjson.dumps(values))
+
+
+def test_the_report_of_some_tables_counts_the_others() -> None:
+    text = report_text(make_report("shop", [EQUAL, EQUAL, DIFFERS], ["b"], [DIFFERS]))
+    assert text.splitlines()[-1] == "policy shop: 2 equal, 1 differs; loads requested: b; 2 tables not listed"
+    assert "\na " not in text
 
 
 class FakeTarget:
@@ -163,5 +173,5 @@ def test_without_a_daemon_they_come_from_the_state_that_it_left(tmp_path: Path) 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_has_a_count(outcome: Outcome) -> None:
-    counts = report("shop", [TableResult(table="t", outcome=outcome)])["counts"]
+    counts = make_report("shop", [TableResult(table="t", outcome=outcome)])["counts"]
     assert counts[str(outcome)] == 1

@@ -87,7 +87,7 @@ class Replica:
         return SimpleNamespace(finish=verify)
 
     def run(self, *tables: str, **options: Any) -> tuple[list[TableResult], list[str]]:
-        return run_verification(self.config, Request("sales", tables, **options), [], self.lines.append)
+        return run_verification(self.config, Request("sales", tables, **options), None, self.lines.append)
 
 
 @pytest.fixture
