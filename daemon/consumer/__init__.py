@@ -3,6 +3,6 @@ in order, each once, without omissions.
 
 ``fetcher`` reads from Kafka in a separate thread, and ``seeker`` finds the offset of a position.
 ``topic_reader`` decodes records, proves that no event is missing, and fills gaps of the topic.
-``subscription`` lets the projections of a source read together, and ``shared_reader`` reads for them.
+``shared`` lets the projections of a source read together.
 ``projection`` is the port of a projection and the loop that drives it.
 """

@@ -1,5 +1,5 @@
 """The port through which a projection reads events, alone (``topic_reader``) or together with others
-(``subscription``).
+(``shared.subscription``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Batch:
     events: tuple[Event, ...]
     position: Position
     """The last event that was read. It comes after the last of ``events`` if others did not concern the
-    reader's projection (``daemon.consumer.subscription``)."""
+    reader's projection (``daemon.consumer.shared.subscription``)."""
     caught_up: bool
     """Whether the topic ended after them."""
     time_s: int | None = None

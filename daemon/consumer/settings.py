@@ -47,7 +47,7 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingSettings:
-    """The shared reader of a source (``daemon.consumer.shared_reader``)."""
+    """The shared reader of a source (``daemon.consumer.shared.reader``)."""
 
     window_events: int = 4_000
     window_bytes: int = 16 * 1024 * 1024

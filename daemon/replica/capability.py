@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from daemon.config.document import Problem
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
-    from daemon.consumer.event_window import SharedEvent
+    from daemon.consumer.shared.window import SharedEvent
     from daemon.replica.status.compactions import CompactionStatus
     from daemon.status.model import StatusSection
 

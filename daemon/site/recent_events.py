@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.consumer.event_window import SharedEvent
+from daemon.consumer.shared.window import SharedEvent
 from handlers.events import (
     CompactionCommitted,
     ConstraintDropped,

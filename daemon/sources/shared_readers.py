@@ -6,8 +6,8 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from daemon.consumer.shared_reader import SharedReader
-from daemon.consumer.subscription import Subscription
+from daemon.consumer.shared.reader import SharedReader
+from daemon.consumer.shared.subscription import Subscription
 from daemon.sources.connections import consumer_settings, topic_reader
 from handlers.routing import Interest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from daemon.consumer.event_window import SharedEvent
+from daemon.consumer.shared.window import SharedEvent
 from daemon.http.transport.answering import Lane
 from daemon.replica.copy_jobs.progress import job_line
 from daemon.replica.external.status import EXTERNAL

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from daemon.consumer.event_window import SharedEvent
+from daemon.consumer.shared.window import SharedEvent
 from daemon.replica.external.status import EXTERNAL
 from daemon.replica.known_tables import KnownTables
 from daemon.replica.status.compactions import COMPACTIONS

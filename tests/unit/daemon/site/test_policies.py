@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from daemon.consumer.event_window import EventWindow
 from daemon.consumer.settings import SharingSettings
+from daemon.consumer.shared.window import EventWindow
 from daemon.replica.http.pages import PolicySite
 from daemon.replica.known_tables import KnownTables, LastNames
 from daemon.status.model import DaemonStatus

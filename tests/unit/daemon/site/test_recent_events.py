@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from daemon.consumer.event_window import EventWindow, SharedEvent
 from daemon.consumer.settings import SharingSettings
+from daemon.consumer.shared.window import EventWindow, SharedEvent
 from daemon.site.recent_events import ROWS_MAX, find_recent
 from handlers.events import Event, EventsLost, TxnsOpened, Undecodable
 from state.errors import MalformedEvent

@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from daemon.consumer.event_window import Member, SharedEvent
 from daemon.consumer.settings import SharingSettings
-from daemon.consumer.shared_reading import Refusal, SharedReading
+from daemon.consumer.shared.reading import Refusal, SharedReading
+from daemon.consumer.shared.window import Member, SharedEvent
 from daemon.consumer.topic_reader import TopicReader
 from handlers.routing import Interest
 from state.event_log.positions import Position

@@ -2,7 +2,7 @@
 projection reads with it.
 
 It reads and decodes each record once, and passes the events to the members of its window
-(``event_window``). Reading pauses while every member has enough to do.
+(``window``). Reading pauses while every member has enough to do.
 
 Its failures are not those of the projections. At a gap, reading continues after it, and all members leave:
 each reads on its own and finds out whether the gap concerns its position. After any other failure the run has
@@ -20,8 +20,8 @@ from typing import Final
 
 import structlog
 
-from daemon.consumer.event_window import EventWindow, Member, SharedEvent
 from daemon.consumer.settings import ReaderStatus, SharingSettings
+from daemon.consumer.shared.window import EventWindow, Member, SharedEvent
 from daemon.consumer.topic_reader import TopicReader
 from handlers.routing import Interest
 from state.errors import GapDetected, KafkaUnavailable, TidelineError

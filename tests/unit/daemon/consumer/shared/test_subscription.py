@@ -13,8 +13,8 @@ import pytest
 from daemon.consumer import topic_reader as reading_module
 from daemon.consumer.fetcher import FetchResult
 from daemon.consumer.settings import ConsumerSettings, SharingSettings
-from daemon.consumer.shared_reader import SharedReader
-from daemon.consumer.subscription import Subscription
+from daemon.consumer.shared.reader import SharedReader
+from daemon.consumer.shared.subscription import Subscription
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from handlers.routing import Interest

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.consumer.event_window import EventWindow, Member
 from daemon.consumer.settings import SharingSettings
+from daemon.consumer.shared.window import EventWindow, Member
 from handlers.events import DatabaseCreated, Event
 from handlers.routing import Interest
 from state.event_log.positions import Position

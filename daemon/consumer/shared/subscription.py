@@ -15,10 +15,10 @@ from dataclasses import replace
 import structlog
 
 from daemon.consumer.event_reader import Batch, missing_event_ids
-from daemon.consumer.event_window import Member
 from daemon.consumer.settings import ConsumerSettings, ReaderStatus
-from daemon.consumer.shared_reader import SharedReader
-from daemon.consumer.shared_reading import SharedReading
+from daemon.consumer.shared.reader import SharedReader
+from daemon.consumer.shared.reading import SharedReading
+from daemon.consumer.shared.window import Member
 from daemon.consumer.topic_reader import TopicReader
 from handlers.events import Event
 from handlers.routing import Interest

@@ -7,7 +7,7 @@ concerns costs nothing, however many events there are.
 Window and backlogs are bounded. A member whose backlog becomes too long leaves: its backlog is dropped, and
 it continues on its own from the last event that it took.
 
-Not thread-safe; ``shared_reading`` locks.
+Not thread-safe; ``reading`` locks.
 """
 
 from __future__ import annotations
