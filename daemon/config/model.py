@@ -79,14 +79,6 @@ class Config(Section):
         assert policy is not None, f"no policy {name!r}"
         return policy
 
-    def replicates(self, source: str, database: str) -> bool:
-        """Whether any policy has this database of the source."""
-        return any(
-            policy.source == source and policy.database == database for policy in self.policies.values()
-        ) or any(
-            pattern.source == source and pattern.covers(database) for pattern in self.policy_patterns.values()
-        )
-
     def name_on_target(self, source: str, target: str, database: str) -> str:
         """Return the name that policies give a database of ``source`` on ``target``;
         its own without a policy.

@@ -2,8 +2,8 @@
 
 It has a thread and its own connection and only reads, so it never delays replay. A call that fails is
 part of the status, together with the last answer and its time, and the next one follows after
-``targets.NAME.compactions_every_s``. Policies are read one after the other with a pause, so that hundreds of
-them cost no more than ten small calls a second.
+``targets.NAME.compactions_every_s``. The same few calls read the compactions of all policies, so that
+hundreds of them cost no more than one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
@@ -22,12 +21,9 @@ from daemon.process.loops.loop import Job
 from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
 from daemon.sources.connections import measured_metastore
 from handlers.metastore.client import Metastore
-from handlers.replication.operations.compaction import read_backlog
+from handlers.replication.operations.compaction import read_backlogs
 from state.errors import TidelineError
 
-
-PAUSE_S: Final = 0.5
-"""Pause between two policies; one costs five small calls."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,11 +38,12 @@ class CompactionWatch:
         self._target = target
         self._policies = policies
         self._read: dict[str, CompactionStatus] = {}
-        """By policy; entries are replaced as a whole, because any thread reads them."""
+        """By policy; replaced as a whole, because any thread reads it."""
 
     def status(self) -> tuple[CompactionStatus, ...]:
         """Return the last reading, by policy."""
-        return tuple(self._read.get(name, CompactionStatus(name)) for name in self._policies())
+        read = self._read
+        return tuple(read.get(name, CompactionStatus(name)) for name in self._policies())
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Read until a stop is requested."""
@@ -55,39 +52,24 @@ class CompactionWatch:
         with closing(connect(config.targets[self._target].metastore)) as metastore:
             heartbeat.following()
             while not heartbeat.stopping.is_set():
-                self.read_all(
-                    metastore,
-                    is_stopping=heartbeat.stopping.is_set,
-                    pause=lambda: wait(heartbeat, PAUSE_S),
-                )
+                self.read_all(metastore)
                 heartbeat.progress()
                 wait(heartbeat, config.targets[self._target].compactions_every_s)
 
-    def read_all(
-        self,
-        metastore: Metastore,
-        *,
-        is_stopping: Callable[[], bool] = lambda: False,
-        pause: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Read the compactions of each policy once, with a ``pause`` between two of them."""
-        for number, name in enumerate(self._policies()):
-            if number:
-                pause()
-            if is_stopping():
-                return
-            self._read[name] = self._read_one(name, metastore)
-
-    def _read_one(self, name: str, metastore: Metastore) -> CompactionStatus:
-        db = self._runtime.config.policy(name).replica_database
-        before = self._read.get(name, CompactionStatus(name))
+    def read_all(self, metastore: Metastore) -> None:
+        """Read the compactions of all policies once."""
+        config = self._runtime.config
+        dbs = {name: config.policy(name).replica_database for name in self._policies()}
         try:
-            backlog = read_backlog(metastore, db, listed_max=LISTED_MAX)
+            backlogs = read_backlogs(metastore, dbs.values(), listed_max=LISTED_MAX)
         except TidelineError as error:
-            if before.problem is None:
-                log.warning("compactions of the target cannot be read", policy=name, error=str(error))
-            return replace(before, problem=f"{error.code}: {error.message}")
-        return describe_backlog(name, db, backlog, time.time())
+            if all(each.problem is None for each in self.status()):
+                log.warning("compactions of the target cannot be read", target=self._target, error=str(error))
+            problem = f"{error.code}: {error.message}"
+            self._read = {each.policy: replace(each, problem=problem) for each in self.status()}
+            return
+        now_s = time.time()
+        self._read = {name: describe_backlog(name, db, backlogs[db], now_s) for name, db in dbs.items()}
 
 
 def build_watch(

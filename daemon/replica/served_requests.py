@@ -82,7 +82,7 @@ class PolicyRequests:
             case "plan-prune" | "prune" as step:
                 return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
-                return {"paused_since_s": self._projection.pause.begin()}
+                return {"paused_since_s": self._projection.begin_pause()}
             case "resume":
                 self._projection.pause.end()
                 return {"paused_since_s": None}

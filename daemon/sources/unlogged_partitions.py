@@ -24,7 +24,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooSlow
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -271,15 +271,20 @@ def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions |
     roots = AllowedRoots.of(source.read_roots)
     files = open_file_systems(config.files.all_options(), roots.roots)
     scan_tables = frozenset(source.relay.scan_tables)
-    return UnloggedPartitions(_Replicated(config, name), files, roots, scan_tables=scan_tables)
+    return UnloggedPartitions(ReplicatedDatabases(config, name), files, roots, scan_tables=scan_tables)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replicated:
-    """The databases of a source that policies replicate, including those that do not exist yet."""
+class ReplicatedDatabases:
+    """The databases of a source that policies replicate, including those that do not exist yet.
 
-    config: Config
-    source: str
+    Each transaction is looked up, so hundreds of policies must not cost more than one.
+    """
+
+    def __init__(self, config: Config, source: str) -> None:
+        self._databases = {each.database for each in config.policies.values() if each.source == source}
+        self._patterns = [each for each in config.policy_patterns.values() if each.source == source]
 
     def __contains__(self, database: object) -> bool:
-        return isinstance(database, str) and self.config.replicates(self.source, database)
+        return database in self._databases or (
+            isinstance(database, str) and any(pattern.covers(database) for pattern in self._patterns)
+        )

@@ -218,6 +218,17 @@ class ReplicationProjection:
         self._reconcile()
         self._is_sound = True
 
+    def begin_pause(self) -> int:
+        """Pause the policy, and return since when it pauses; must be called between two batches.
+
+        The target's ``repl.last.id`` is raised first if the target answers: while the policy is paused,
+        nothing else raises it.
+        """
+        if self._is_sound:
+            with suppress(TidelineError):
+                self._target_progress.raise_now()
+        return self.pause.begin()
+
     def _check_at_rest(self) -> None:
         """Check the target from time to time; the policies of a target take turns."""
         turns, now_s = self._context.idle.checks, self._clock()
@@ -320,7 +331,9 @@ class ReplicationProjection:
         if self._is_sound and find_promotion(self._store) is None:
             with suppress(TidelineError):
                 self.settle()
+                self._target_progress.raise_now()
                 self._recorded.record_rest()
+        self._target_progress.close()
         self._context.idle.leave()
         self._transactions.files.cancel_all()
         self._replay.close()

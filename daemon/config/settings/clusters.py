@@ -289,7 +289,7 @@ class TargetConfig(Section):
         ge=1,
         le=600,
         description="Pause between two readings of the compactions of the target's databases, which the "
-        "status shows. A reading costs five small calls for each policy, and one for each table whose "
+        "status shows. A reading costs five calls for all policies together, and one for each table whose "
         "compaction failed.",
     )
 

@@ -6,10 +6,10 @@ on its own: its initiator works on replicated tables as on any others, and an op
 Readers see the same rows before, during and after, since Hive names the result after its own transaction.
 They do not affect replay: a compaction ends below the lowest open write id.
 
-Hive keeps a record of every compaction for days, so a backlog reads only the states that matter, each by a
-separate call with a limit. A failed compaction matters until a later one of the same table or partition
-succeeds. Hive keeps its record longer, so the later ones are read as well, for ``CHECKED_MAX`` objects at
-most.
+Hive keeps a record of every compaction for days, so only the states that matter are read, each by a
+separate call with a limit, for all databases of a target at once. A failed compaction matters until a later
+one of the same table or partition succeeds. Hive keeps its record longer, so the later ones are read as well,
+for ``CHECKED_MAX`` objects at most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.errors import InvalidRequest
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
@@ -160,11 +160,22 @@ class CompactionBacklog:
     """Some of them, failed ones first."""
 
 
-def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
-    """Return the compactions of database ``db``; lists at most ``listed_max``. Raises the errors of the
-    metastore.
+def read_backlogs(
+    target: Metastore, dbs: Collection[str], *, listed_max: int
+) -> dict[str, CompactionBacklog]:
+    """Return the compactions of each of the databases; lists at most ``listed_max`` of one. Raises the errors
+    of the metastore.
     """
-    by_state = {state: _read(target, db, state) for state in STATES}
+    by_state = {state: _read(target, dbs, state) for state in STATES}
+    return {
+        db: _build_backlog(target, db, {state: by_db[db] for state, by_db in by_state.items()}, listed_max)
+        for db in dbs
+    }
+
+
+def _build_backlog(
+    target: Metastore, db: str, by_state: dict[str, list[ShowCompactResponseElement]], listed_max: int
+) -> CompactionBacklog:
     for state in (FAILED, DID_NOT_INITIATE):
         by_state[state] = _drop_superseded(by_state[state], target, db)
     queued = [each.enqueueTime for each in by_state[QUEUED] if each.enqueueTime]
@@ -178,11 +189,22 @@ def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBa
     )
 
 
-def _read(target: Metastore, db: str, state: str) -> list[ShowCompactResponseElement]:
-    """Return the compactions in one state, the newest first."""
-    answered = target.show_compactions(db, state=STATES[state], limit=READ_MAX)
-    compactions = [each for each in answered if each.dbname == db and each.state == state]
-    return sorted(compactions, key=lambda each: each.id or 0, reverse=True)
+def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list[ShowCompactResponseElement]]:
+    """Return the compactions in one state by database, the newest first.
+
+    One call reads those of all databases. If there are more than the call returns, each database is read
+    alone, because those of a single one may have filled the answer.
+    """
+    answered = target.show_compactions(state=STATES[state], limit=READ_MAX)
+    if len(answered) >= READ_MAX:
+        answered = [
+            each for db in dbs for each in target.show_compactions(db, state=STATES[state], limit=READ_MAX)
+        ]
+    found: dict[str, list[ShowCompactResponseElement]] = {db: [] for db in dbs}
+    for each in sorted(answered, key=lambda each: each.id or 0, reverse=True):
+        if each.dbname in found and each.state == state:
+            found[each.dbname].append(each)
+    return found
 
 
 def _drop_superseded(

@@ -18,13 +18,16 @@ The target's own position need not be written each time: a run that has its stat
 written
 
 * ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the
-  first of them;
+  first of them. If many policies of the target have something to write, each waits for its turn
+  (``idle_turns``): otherwise, with a transaction now and then in each of hundreds of policies, every
+  transaction would cost two calls more;
 * before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target
   yet;
 * before an event that creates, drops or renames a table, if an event since the last write concerns a table of
   that name. A run that lost its state repeats the events since, and would take one table for the other;
-* at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy, or
-  less often with many policies (``idle_turns``).
+* when there is nothing to apply, in such a turn, and every ``TARGET_POSITION_S`` if no event concerns the
+  policy, or less often with many policies (``idle_turns``);
+* before a pause, and when the policy is closed.
 
 Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven.
 Work that a run without its state repeats has therefore either been proven, or is examined again
@@ -154,7 +157,8 @@ class RecordedPosition:
 
 
 TARGET_LAG_S: Final = 1.0
-"""How long the target's position may stay behind while events are replayed."""
+"""How long the target's position may stay behind while events are replayed, unless other policies have their
+turns in the meantime."""
 
 TARGET_POSITION_S: Final = 60.0
 """While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that,
@@ -183,10 +187,13 @@ class TargetProgress:
         """Whether an event may have taken effect since the target's position was raised."""
         self._touched: set[str] = set()
         """The tables that these events concern."""
+        context.idle.raises.join()
 
     def note(self, event: Event, *, took_effect: bool) -> None:
         """Note an event that was applied."""
         if took_effect:
+            if not self._took_effect:
+                self._context.idle.raises.join()
             self._took_effect = True
             self._touched |= find_names(event)
 
@@ -196,13 +203,18 @@ class TargetProgress:
 
     def is_due(self) -> bool:
         """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
-        is_new = self._context.target_position.written is None
-        lags = self._took_effect and (is_new or self._clock() - self._raised_s >= TARGET_LAG_S)
-        return lags or self._lacks_entries() or self._is_old()
+        is_new = self._took_effect and self._context.target_position.written is None
+        return is_new or self._lags(TARGET_LAG_S) or self._lacks_entries() or self._is_old()
 
     def is_due_at_rest(self) -> bool:
         """Whether the position is to be raised when there is nothing to apply."""
-        return self._took_effect or self._lacks_entries() or self._is_old()
+        return self._lags(0.0) or self._lacks_entries() or self._is_old()
+
+    def _lags(self, interval_s: float) -> bool:
+        """Whether it is the policy's turn to write a position that its own events have raised."""
+        return self._took_effect and self._context.idle.raises.may_take(
+            self._clock(), self._raised_s, interval_s=interval_s
+        )
 
     def _lacks_entries(self) -> bool:
         """Whether entries of tables are not on the target yet."""
@@ -210,8 +222,12 @@ class TargetProgress:
 
     def _is_old(self) -> bool:
         """Whether it is the policy's turn to write a position that none of its events has raised."""
-        return self._recorded.applied != self._context.target_position.written and (
-            self._context.idle.positions.may_take(self._clock(), self._raised_s, interval_s=TARGET_POSITION_S)
+        return (
+            not self._took_effect
+            and self._recorded.applied != self._context.target_position.written
+            and self._context.idle.positions.may_take(
+                self._clock(), self._raised_s, interval_s=TARGET_POSITION_S
+            )
         )
 
     def raise_position(self) -> None:
@@ -223,8 +239,22 @@ class TargetProgress:
             failpoint("replay.before-last-id")
             position.advance(event_id, self._context.tables.to_parameters())
             failpoint("replay.after-last-id")
-        if not self._took_effect:
-            self._context.idle.positions.take(self._clock())
+        turns = self._context.idle.raises if self._took_effect else self._context.idle.positions
+        turns.take(self._clock())
+        self._note_raised()
+
+    def raise_now(self) -> None:
+        """Raise the position without waiting for a turn, unless it is up to date."""
+        if self._took_effect or self._lacks_entries():
+            self.raise_position()
+
+    def close(self) -> None:
+        """Give up the turns of this policy."""
+        self._note_raised()
+
+    def _note_raised(self) -> None:
+        if self._took_effect:
+            self._context.idle.raises.leave()
         self._raised_s, self._took_effect = self._clock(), False
         self._touched.clear()
 

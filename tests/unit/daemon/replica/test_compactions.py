@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, CompactionStatus
 from handlers.metastore.client import Metastore
-from handlers.replication.operations.compaction import STATES, read_backlog
+from handlers.replication.operations import compaction as compaction_calls
+from handlers.replication.operations.compaction import STATES, read_backlogs
 from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
 from state.errors import MetastoreUnavailable
 from tests.builders.replication.recording_metastore import RecordingMetastore
@@ -27,11 +28,13 @@ def compaction(number: int, state: str, table: str = "orders", **fields: Any) ->
 def target(*compactions: ShowCompactResponseElement) -> Metastore:
     """Return a metastore that filters as Hive does."""
 
-    def show(db: str, table: str | None = None, *, state: str | None = None, limit: int = 99) -> list[Any]:
+    def show(
+        db: str | None = None, table: str | None = None, *, state: str | None = None, limit: int = 99
+    ) -> list[Any]:
         found = [
             each
             for each in compactions
-            if each.dbname == db
+            if db in {None, each.dbname}
             and table in {None, each.tablename}
             and (state is None or STATES.get(each.state) == state)
         ]
@@ -41,7 +44,7 @@ def target(*compactions: ShowCompactResponseElement) -> Metastore:
 
 
 def test_compactions_that_wait_run_or_failed_are_counted_and_failed_ones_are_listed_first() -> None:
-    found = read_backlog(
+    found = read_backlogs(
         target(
             compaction(1, "initiated", enqueueTime=9_000),
             compaction(2, "initiated", "visits", enqueueTime=7_000),
@@ -51,9 +54,9 @@ def test_compactions_that_wait_run_or_failed_are_counted_and_failed_ones_are_lis
             compaction(6, "succeeded", "visits"),
             compaction(7, "failed", "orders", dbname="other"),
         ),
-        "shop_r",
+        ["shop_r"],
         listed_max=2,
-    )
+    )["shop_r"]
     assert dict(found.counts) == {
         "failed": 1,
         "did not initiate": 0,
@@ -79,16 +82,16 @@ ENDED = st.lists(
 def test_a_failure_counts_until_a_later_compaction_of_the_same_object_succeeds(
     ended: list[tuple[str, str | None, str]],
 ) -> None:
-    found = read_backlog(
+    found = read_backlogs(
         target(
             *(
                 compaction(number, state, table, partitionname=partition)
                 for number, (table, partition, state) in enumerate(ended, 1)
             )
         ),
-        "shop_r",
+        ["shop_r"],
         listed_max=99,
-    )
+    )["shop_r"]
     expected: dict[str, set[tuple[str, str | None]]] = {"failed": set(), "did not initiate": set()}
     for table, partition, state in ended:
         if state in expected:
@@ -170,9 +173,25 @@ def test_metrics_have_no_sample_before_the_first_answer(*, answered: bool) -> No
         assert ("tideline_target_compactions_oldest_queued_seconds", None) not in found
 
 
-def test_many_policies_are_read_one_after_the_other_with_a_pause() -> None:
-    read, seen = watch("a", "b", "c"), list[list[bool]]()
-    listed: Any = SimpleNamespace(show_compactions=lambda *_, **__: [])
-    read.read_all(listed, pause=lambda: seen.append([each.read_s is not None for each in read.status()]))
-    assert seen == [[True, False, False], [True, True, False]], "each is shown when it is read"
-    assert all(each.read_s is not None for each in read.status())
+def test_the_compactions_of_many_policies_are_read_with_one_call_for_each_state() -> None:
+    policies = [f"db{number}" for number in range(100)]
+    read = watch(*policies)
+    answering = target(*(compaction(n, "working", dbname=f"{name}_r") for n, name in enumerate(policies)))
+    calls: list[str | None] = []
+
+    def show(db: str | None = None, **filters: Any) -> list[ShowCompactResponseElement]:
+        calls.append(filters["state"])
+        return answering.show_compactions(db, **filters)
+
+    read.read_all(cast("Any", SimpleNamespace(show_compactions=show)))
+    assert sorted(map(str, calls)) == sorted(STATES.values())
+    assert all((each.counts or {})["working"] == 1 for each in read.status())
+
+
+def test_each_database_is_read_alone_if_those_of_others_fill_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compaction_calls, "READ_MAX", 5)
+    crowd = (compaction(number, "initiated", f"t{number}", dbname="other") for number in range(9))
+    found = read_backlogs(target(*crowd, compaction(10, "initiated")), ["shop_r"], listed_max=9)
+    assert found["shop_r"].counts["initiated"] == 1

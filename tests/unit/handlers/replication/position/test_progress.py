@@ -12,7 +12,7 @@ from handlers.events import Event, TxnsOpened
 from handlers.replication.position.progress import RECORD_EVENTS, RECORD_S, TARGET_LAG_S, TARGET_POSITION_S
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
 from handlers.replication.target.fencing import EPOCH
-from state.errors import AmbiguousCall, Fenced
+from state.errors import AmbiguousCall, Fenced, MetastoreUnavailable
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import allocated, altered, committed, created, dropped, written
@@ -305,6 +305,75 @@ def test_many_policies_without_events_write_their_positions_in_turns(replica: Fa
     writes = replica.target.calls.count("alter_database")
     assert writes <= 1 + 1 + 2, "the claim, the effect, and a write in 500 s each"
     assert int(on_target(replica) or 0) > 400, "but none is forgotten"
+
+
+def let_others_have_turns(replica: FakedReplica, policies: int) -> None:
+    """Let further policies of the target have a position to write."""
+    for _ in range(policies):
+        replica.projection.loads.context.idle.raises.join()
+
+
+def test_many_policies_with_a_transaction_now_and_then_write_their_positions_in_turns(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    let_others_have_turns(replica, 499)
+    replica.target.calls.clear()
+    for txn in range(1, 41):
+        replica.clock.now_s += 25
+        replica.projection.apply(inserts(2 * txn, txn))
+        replica.projection.settle()
+        assert replica.projection.position.event_id - int(on_target(replica) or 0) <= 2 * 250 / 25
+    assert replica.target.calls.count("alter_database") == 40 * 25 / 250, "a write in 250 s each"
+
+
+def test_a_busy_policy_does_not_wait_for_those_that_have_nothing_to_write(replica: FakedReplica) -> None:
+    for _ in range(499):
+        replica.projection.loads.context.idle.join()
+    for txn in range(1, 11):
+        replica.projection.apply([*inserts(2 * txn, txn)])
+        replica.clock.now_s += TARGET_LAG_S
+        replica.projection.settle()
+        assert on_target(replica) == str(2 * txn + 1)
+
+
+def test_a_policy_that_waits_for_its_turn_writes_its_position_when_it_is_closed_or_paused(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    let_others_have_turns(replica, 499)
+    replica.projection.apply(inserts(2, 1))
+    replica.projection.settle()
+    assert on_target(replica) == "1"
+    replica.projection.begin_pause()
+    assert on_target(replica) == "3"
+    replica.projection.pause.end()
+    replica.projection.apply(inserts(4, 2))
+    replica.projection.close()
+    assert on_target(replica) == "5"
+
+
+def test_a_policy_is_paused_although_its_target_does_not_answer(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), *inserts(2, 1)])
+    replica.target.fails("get_database", MetastoreUnavailable("down for maintenance"))
+    assert replica.projection.begin_pause() == replica.projection.pause.since_s()
+
+
+def test_a_policy_that_was_closed_or_has_nothing_to_write_delays_no_other_one(replica: FakedReplica) -> None:
+    raises, began_s = replica.projection.loads.context.idle.raises, replica.clock.now_s
+    raises.join()
+
+    def is_turn_of_the_other() -> bool:
+        return raises.may_take(began_s + 0.5, began_s, interval_s=0)
+
+    assert not is_turn_of_the_other(), "both have a position to write"
+    replica.projection.apply([created(1)])
+    assert is_turn_of_the_other()
+    replica.projection.apply(inserts(2, 1))
+    assert not is_turn_of_the_other()
+    replica.projection.close()
+    assert is_turn_of_the_other()
 
 
 def test_an_idle_source_costs_no_write_and_no_commit(replica: FakedReplica, costs: Counter[str]) -> None:
