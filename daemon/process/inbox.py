@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -73,8 +73,9 @@ class Inbox:
         again.
         """
         try:
-            finished = self._serve_waiting(do)
-            self._delete_old()
+            names = self._list()
+            finished = self._serve_waiting(do, self._select(names, ".request"))
+            self._delete_old(self._select(names, ".answer"))
         except OSError as error:
             raise FilesUnavailable(
                 "the answer to a request cannot be written",
@@ -84,9 +85,9 @@ class Inbox:
             ) from error
         return finished
 
-    def _serve_waiting(self, do: Callable[[Request], Request]) -> int:
+    def _serve_waiting(self, do: Callable[[Request], Request], waiting: Iterable[Path]) -> int:
         finished = 0
-        for path in sorted(self._directory.glob("*.request"), key=_age):
+        for path in sorted(waiting, key=_age):
             with suppress(StillWorking):
                 self._answer(path, _serve(path, do))
                 finished += 1
@@ -94,7 +95,17 @@ class Inbox:
 
     def has_waiting(self) -> bool:
         """Whether a request waits, or is not finished."""
-        return any(self._directory.glob("*.request"))
+        return any(True for _ in self._select(self._list(), ".request"))
+
+    def _list(self) -> list[str]:
+        """Return the names of all files: one call of the system, because every turn of a loop looks here."""
+        try:
+            return os.listdir(self._directory)  # noqa: PTH208 - without an object for each file
+        except FileNotFoundError:
+            return []
+
+    def _select(self, names: Iterable[str], suffix: str) -> Iterator[Path]:
+        return (self._directory / name for name in names if name.endswith(suffix))
 
     def _answer(self, path: Path, answer: Request) -> None:
         draft = path.with_suffix(".draft")
@@ -102,8 +113,8 @@ class Inbox:
         draft.replace(path.with_suffix(".answer"))
         path.unlink(missing_ok=True)
 
-    def _delete_old(self) -> None:
-        for path in self._directory.glob("*.answer"):
+    def _delete_old(self, answers: Iterable[Path]) -> None:
+        for path in answers:
             if time.time() - _age(path) > KEPT_S:
                 path.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ import base64
 import json
 import re
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -27,7 +27,7 @@ from state.errors import use_redaction
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from structlog.typing import EventDict, WrappedLogger
 
@@ -41,6 +41,10 @@ LINE_CHARACTERS_MIN: Final = 16
 """Lines of a secret with several lines are masked one by one if they are this long."""
 DEPTH_MAX: Final = 8
 CACHED_CHARACTERS_MAX: Final = 500
+CACHED_MAX: Final = 16_384
+"""Texts that are remembered as masked: the status of 500 policies has several thousand."""
+_PLAIN: Final = frozenset({type(None), bool, int, float})
+"""Types of values without texts, of which the status has many."""
 
 _SENSITIVE: Final = re.compile(
     r"passw(?:or)?d|passphrase|(?:^|[._-])(?:pwd|pass|sas|sig)(?:$|[._-])|secret|token|credential|authorization"
@@ -103,6 +107,12 @@ def mask_forms(text: str) -> str:
     return text
 
 
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """Return the names of a dataclass' fields; none for other types."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+
+
 class Redactor:
     """Masks secrets in texts and values; also a structlog processor."""
 
@@ -113,7 +123,7 @@ class Redactor:
         forms = {form for secret in known for form in _printed_forms(secret)}
         ordered = sorted(forms, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self._cached = lru_cache(maxsize=4096)(self._mask)
+        self._cached = lru_cache(maxsize=CACHED_MAX)(self._mask)
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         """Return ``event`` with secrets masked."""
@@ -146,23 +156,24 @@ class Redactor:
 
     def _texts(self, value: Any) -> Any:
         kind = type(value)
+        if kind in _PLAIN:
+            return value
         if kind is str:
             return self.text(value)
         if kind is tuple or kind is list:
             return kind(map(self._texts, value))
         if kind is dict:
             return {key: self._texts(inner) for key, inner in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
-            return self._record(value)
-        return value
+        names = _field_names(kind)  # type: ignore[arg-type]  # a class is hashable
+        return self._record(value, names) if names else value
 
-    def _record(self, value: Any) -> Any:
+    def _record(self, value: Any, names: Sequence[str]) -> Any:
         changed = {}
-        for field in fields(value):
-            inner = getattr(value, field.name)
+        for name in names:
+            inner = getattr(value, name)
             masked = self._texts(inner)
             if masked is not inner and masked != inner:
-                changed[field.name] = masked
+                changed[name] = masked
         return _replaced(value, changed) if changed else value
 
     def text(self, text: str) -> str:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.config.replicated_databases import ReplicatedDatabases
 from daemon.sources.listing.listed_writes import ListedWrites
 from daemon.sources.touched_events import observe
 from daemon.sources.write_events import parse_commit
@@ -272,19 +273,3 @@ def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions |
     files = open_file_systems(config.files.all_options(), roots.roots)
     scan_tables = frozenset(source.relay.scan_tables)
     return UnloggedPartitions(ReplicatedDatabases(config, name), files, roots, scan_tables=scan_tables)
-
-
-class ReplicatedDatabases:
-    """The databases of a source that policies replicate, including those that do not exist yet.
-
-    Each transaction is looked up, so hundreds of policies must not cost more than one.
-    """
-
-    def __init__(self, config: Config, source: str) -> None:
-        self._databases = {each.database for each in config.policies.values() if each.source == source}
-        self._patterns = [each for each in config.policy_patterns.values() if each.source == source]
-
-    def __contains__(self, database: object) -> bool:
-        return database in self._databases or (
-            isinstance(database, str) and any(pattern.covers(database) for pattern in self._patterns)
-        )

@@ -15,7 +15,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -36,6 +36,9 @@ log = structlog.get_logger(__name__)
 
 _REVIVE_S = 0.5
 """How often a loop with its own thread looks for requests while it waits for its next run."""
+
+_BEAT_S: Final = 0.1
+"""Heartbeats that follow the last one sooner are not noted: every event and every call sends one."""
 
 
 class LoopState(StrEnum):
@@ -88,6 +91,8 @@ class LoopHeartbeat:
         cheap, so that it can be called in every iteration and in long waits.
         """
         now_s, status = time.monotonic(), self._loop.status
+        if now_s - status.beat_s < _BEAT_S:
+            return
         self._loop.note(beat_s=now_s)
         has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
         if status.problem is not None and has_settled:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from typing import Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.config.model import Config
+from daemon.config.replicated_databases import ReplicatedDatabases
 from daemon.sources.checks.hive_settings import read_seconds
 from daemon.sources.checks.relay_lag import check_lag
 from daemon.sources.checks.topic_checks import check_topic
@@ -78,7 +78,8 @@ def _source(metastore: CheckedMetastore, place: str, config: Config, name: str) 
     yield from _log(metastore, place)
     yield from _writers(metastore, place)
     yield from _retention(metastore, place)
-    yield from check_transactions(metastore, place, config.sources[name], partial(config.replicates, name))
+    replicated = ReplicatedDatabases(config, name)
+    yield from check_transactions(metastore, place, config.sources[name], replicated.__contains__)
     yield from check_lag(metastore, place, config, config.sources[name])
 
 

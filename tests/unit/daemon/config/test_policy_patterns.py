@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.config.model import Config
+from daemon.config.replicated_databases import ReplicatedDatabases
 from daemon.replica.policies import handler_policy
 from daemon.service.configuration import config_reader
 from tests.builders.daemon.assembly import config_of
@@ -64,6 +65,7 @@ def test_hives_own_databases_are_never_covered(database: str) -> None:
     config = configured(databases={"include": ["*"]})
     assert config.find_policy(f"all.{database}") is None
     assert config.find_policy("all.default") is not None
+    assert database not in ReplicatedDatabases(config, "lake")
 
 
 def test_a_policy_of_its_own_takes_precedence_over_a_pattern() -> None:
@@ -73,8 +75,14 @@ def test_a_policy_of_its_own_takes_precedence_over_a_pattern() -> None:
     assert config.name_on_target("lake", "dr", "sales_eu") == "europe"
 
 
-def test_published_timelines_know_databases_by_patterns_too() -> None:
-    config = configured(target_database="{database}_r")
+def test_the_relay_and_published_timelines_know_databases_by_patterns_too() -> None:
+    own = {"hr": {**ENDS, "database": "hr"}}
+    config = configured(policies=dict(own), target_database="{database}_r")
+    replicated = ReplicatedDatabases(config, "lake")
+    assert "hr" in replicated
+    assert "sales_of_tomorrow" in replicated
+    assert "sales_tmp" not in replicated
+    assert "sales_of_tomorrow" not in ReplicatedDatabases(config, "sea")
     assert config.name_on_target("lake", "dr", "sales_eu") == "sales_eu_r"
     assert config.name_on_target("lake", "dr", "hr") == "hr"
     assert config.name_on_target("sea", "dr", "sales_eu") == "sales_eu"

@@ -17,12 +17,7 @@ from daemon.service.configuration import config_model
 from daemon.sources import outbox as outbox_module
 from daemon.sources.outbox import Outbox
 from daemon.sources.touched_events import observe
-from daemon.sources.unlogged_partitions import (
-    PAUSE_S,
-    ReplicatedDatabases,
-    UnloggedPartitions,
-    build_unlogged_partitions,
-)
+from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions, build_unlogged_partitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
 from handlers.files.listing import WriteListing
@@ -408,22 +403,3 @@ def test_a_relay_lists_for_the_policies_of_its_source_if_files_may_be_read() -> 
     assert build_unlogged_partitions(configured(), "lake") is None
     off = {"list_partitions": False}
     assert build_unlogged_partitions(configured(read_roots=roots, relay=off), "lake") is None
-
-
-def test_the_databases_of_policies_and_those_that_patterns_cover_are_replicated() -> None:
-    policy = {"source": "lake", "target": "west"}
-    config = config_model().model_validate(
-        {
-            "kafka": {"bootstrap": "k:1"},
-            "sources": {name: {"metastore": ["thrift://s:1"], "topic": name} for name in ("lake", "sea")},
-            "targets": {"west": {"metastore": ["thrift://t:1"]}},
-            "policies": {"shop": {**policy, "database": "shop"}},
-            "policy_patterns": {"sales": {**policy, "databases": {"include": ["sales_*", "sys"]}}},
-        }
-    )
-    replicated = ReplicatedDatabases(config, "lake")
-    assert "shop" in replicated
-    assert "sales_of_tomorrow" in replicated
-    assert "hr" not in replicated
-    assert "sys" not in replicated, "Hive's own"
-    assert "shop" not in ReplicatedDatabases(config, "sea")
