@@ -95,6 +95,7 @@ class FlatAnswers:
             "reasons_from": keys["reasons_from"],
             "columns_max": keys["columns_max"],
             "totals": _totals(document),
+            "calendar": document.get("calendar") or {},
             "columns": columns,
             "candidates": [_candidate(each) for each in keys["keys"] if each["key"] not in live],
             "changes": [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
+from daemon.flat.calendar import draw_calendar
 from daemon.flat.status import FlatStatus
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import ApiRoute, Operation
@@ -122,6 +123,9 @@ class FlatTable:
     reasons_from: str
     columns_max: int
     totals: dict[str, Any]
+    calendar: dict[str, str]
+    """The last days with hours, each with a letter for each hour in UTC: ``s`` sealed, ``o`` open, ``l`` open
+    with rows that arrived after its end, ``-`` without rows."""
     columns: list[dict[str, Any]]
     """Slots with their keys, types, fill rates, and who queries them."""
     candidates: list[dict[str, Any]]
@@ -146,6 +150,7 @@ def flat_values(answer: Row) -> dict[str, Any]:
     return {
         "flat": answer,
         "totals": totals,
+        "calendar": draw_calendar(answer["calendar"]),
         "driver": describe_driver(answer["driver"]),
         "live": sum(each["state"] == "live" for each in columns),
         "columns": [{**each, "requested_by": _requested_by(each)} for each in columns],

@@ -28,6 +28,7 @@ from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.errors import BadInput
 from state.value_text import count_text
+from streaming.batch.calendar import make_calendar
 from streaming.batch.key_demand import RequestedKeys
 from streaming.split.file_columns import narrowing_types, promoting_slots
 from streaming.table.flat_table import FlatTable, HourPartition, TableState
@@ -72,6 +73,7 @@ class Proposal:
             "sealed": sum(each.is_sealed for each in partitions),
             "sealed_raw_bytes": _sum_bytes(partitions, RAW_BYTES, sealed=True),
             "hours": [partitions[0].hour, partitions[-1].hour] if partitions else None,
+            "calendar": make_calendar(partitions),
             "trailing": sum(each.trailing for each in counts.hours.values()),
             "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
             "raw_bytes": _sum_bytes(partitions, RAW_BYTES),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from daemon.consumer.event_reader import Stages
 from daemon.consumer.shared.window import SharedEvent
 from daemon.http.transport.answering import Lane
 from daemon.replica.copy_jobs.progress import job_line
@@ -30,6 +31,13 @@ from state.errors import NotFound
 
 PATH: Final = "/policies"
 _PREFIX: Final = projection_name("")
+BAR: Final = 1000
+_STAGES: Final = {
+    "relay": "until the record is in the topic",
+    "read": "until it is decoded",
+    "queue": "until its batch begins",
+    "apply": "until the batch is applied",
+}
 _ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "following", "promoted")
 
 
@@ -83,6 +91,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "switch": None if view.state == "promoted" else action,
         "switch_text": describe_consequence(action),
         "point": row_of(POINTS, status, name),
+        "stages": [] if view.stages is None else list(_split_stages(view.stages)),
         "copies": row_of(COPIES, status, name),
         "job_line": job_line,
         "external": row_of(EXTERNAL, status, name),
@@ -94,6 +103,16 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "loads": [load for load in LOADS.of(status) if load.policy == name],
         "listed": listed.with_rows(tables.rows(listed.rows, site.recent(view.source))),
     }
+
+
+def _split_stages(stages: Stages) -> Iterator[dict[str, Any]]:
+    """Yield the stages of an event with their places in a bar of ``BAR`` units."""
+    scale, before_s = BAR / (stages.total_s or 1.0), 0.0
+    for name, meaning in _STAGES.items():
+        seconds: float = getattr(stages, f"{name}_s")
+        place = {"x": round(before_s * scale, 1), "width": round(seconds * scale, 1)}
+        yield {"name": name, "meaning": meaning, "seconds": seconds, **place}
+        before_s += seconds
 
 
 def find_policy(status: DaemonStatus, name: str) -> ProjectionView:

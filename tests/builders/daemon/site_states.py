@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from daemon.consumer.event_reader import Stages
 from daemon.endpoint.configured.status import EndpointStatus
 from daemon.flat.status import FlatStatus
 from daemon.replica.external.status import ExternalStatus
@@ -38,6 +39,7 @@ def policy_view(name: str, **changes: object) -> ProjectionView:
         0.0,
         target=f"dr/{name}",
         repair=REPAIR.format(policy=name),
+        stages=Stages(relay_s=0.6, read_s=0.2, queue_s=0.0, apply_s=3.2),
     )
     return replace(view, **changes)  # type: ignore[arg-type]  # fields by name
 

@@ -18,7 +18,7 @@ from daemon.status.address import running_daemon
 from dev.stack.endpoints import Endpoints
 from dev.stack.hive.sql_session import Session
 from tests.builders.components.availability import require_program
-from tests.builders.daemon.http_client import asked, told_port
+from tests.builders.daemon.http_client import Api, asked, told_port
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.daemon.tideline_process import COMMAND
 from tests.builders.replication.small_workload import create_source
@@ -85,6 +85,10 @@ def test_commands_work_from_a_machine_that_has_only_the_address_and_a_token(
     elsewhere.mkdir()
     (elsewhere / "token").write_text(address.token)
     table = f"{daemon.database}.visits"
+    for kind in ("timelines", "partitions"):
+        Api(daemon.state_dir, kind).until(
+            table, lambda answer: answer.get("state") == "following" or answer.get("timelines")
+        )
     migrated = ("timeline", "migrate", table, "--column", "dt", "--period", "DAILY", "--to", "store-all")
     printed = {}
     for command in (

@@ -55,7 +55,9 @@ class Checker(HTMLParser):
         if tag == "script":
             assert (dict(attrs)["src"] or "").startswith("/static/")
         self.widths += [
-            value for name, value in attrs if (tag, name) == ("rect", "width") and value and value != "100"
+            value
+            for name, value in attrs
+            if (tag, name) == ("rect", "width") and value and value not in {"100", "8"}
         ]
         if tag not in VOID:
             self.open.append(tag)
@@ -101,6 +103,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "partitions": 3,
         "sealed": 2,
         "hours": [HOUR, HOUR + 7_200],
+        "calendar": {"2016-04-05": "-" * 23 + "s", "2016-04-07": "s" * 20 + "o-lo"},
         "rows": 1_234_567,
         "raw_bytes": 9_000,
         "sealed_raw_bytes": 8_000,
@@ -196,6 +199,20 @@ def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text
     assert "3 from 2016-04-07 03h to 2016-04-07 05h, 2 sealed" in shown
     assert "7.8 KiB of JSON are stored in 1000 B" in shown
     assert page.widths == ["42.1", "42.1"]
+
+
+def test_the_page_shows_the_hours_as_a_calendar_and_as_a_table(log: KeyLog, server: HttpServer) -> None:
+    told(log)
+    html = get(server, "/flat/events")[1]
+    assert "21 sealed, 2 open, 1 open with late rows, 1 without rows" in "".join(checked(html).texts)
+    assert '<path class="late" d="M18 198h8v8h-8z"/>' in html
+    assert "<td>2016-04-07</td><td>0-19</td><td>20, 23</td><td>22</td><td>21</td>" in html
+
+
+def test_a_snapshot_of_an_earlier_driver_has_no_calendar(log: KeyLog, server: HttpServer) -> None:
+    told(log, calendar=None)
+    code, html = get(server, "/flat/events")
+    assert (code, "calendar" in html) == (200, False)
 
 
 def test_the_page_says_how_old_it_is_while_the_driver_is_down(log: KeyLog, server: HttpServer) -> None:
@@ -307,6 +324,7 @@ def test_pages_are_accessible_on_phones_and_as_files(log: KeyLog, server: HttpSe
         for address in (f"{site}/flat", f"{site}/flat/events", file.as_uri()):
             page = browser.new_page(viewport={"width": 390, "height": 900})
             page.goto(address)
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             found = Axe().run(page)
             assert found.violations_count == 0, found.generate_report()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from daemon.consumer.event_reader import Stages
 from daemon.consumer.settings import SharingSettings
 from daemon.consumer.shared.window import EventWindow
 from daemon.replica.http.pages import PolicySite
@@ -57,6 +58,23 @@ def test_a_policy_shows_its_point_loads_and_tables() -> None:
     assert names(answer) == [f"shop/tables/{table}" for table in ("clicks", "orders", "visits")]
     only = page(site_states.healthy_status, "/policies/shop?filter=loading")
     assert (">clicks</a>" in only.text, ">orders</a>" in only.text) == (True, False)
+
+
+def test_a_policy_shows_where_the_time_of_its_last_event_went() -> None:
+    answer = page(site_states.healthy_status, "/policies/shop")
+    assert "The last event was visible after 4.0 s" in answer.text
+    assert '<rect class="tone-4" x="200.0" width="800.0" height="1"/>' in answer.text
+    assert '3.200 s <span class="small">until the batch is applied</span>' in answer.text
+
+
+@pytest.mark.parametrize("stages", [None, Stages(0.0, 0.0, 0.0, 0.0)])
+def test_a_policy_has_a_page_before_its_first_event_and_after_one_without_delay(
+    stages: Stages | None,
+) -> None:
+    status = site_states.healthy_status()
+    views = tuple(replace(view, stages=stages) for view in status.projections)
+    answer = page(lambda: replace(status, projections=views), "/policies/shop")
+    assert (answer.status, "The last event was visible" in answer.text) == (200, stages is not None)
 
 
 def test_a_policy_shows_only_its_own_trouble() -> None:

@@ -1,0 +1,37 @@
+"""The hours of a flat table by day, for its page: 24 letters for each of the last days with an hour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from state.columns.slots import HOUR_S
+from streaming.table.flat_table import HourPartition
+from streaming.table.parameters import TOUCHED
+
+
+DAYS_MAX: Final = 92
+_DAY_S: Final = 24 * HOUR_S
+
+
+def make_calendar(partitions: Sequence[HourPartition]) -> dict[str, str]:
+    """Return the last days that have hours, in order, each with a letter for each of its hours in UTC.
+
+    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived after its end, and
+    ``-`` one without rows.
+    """
+    days: dict[int, list[str]] = {}
+    for each in partitions:
+        day, second = divmod(each.hour, _DAY_S)
+        days.setdefault(day, ["-"] * 24)[second // HOUR_S] = _letter(each)
+    return {
+        time.strftime("%Y-%m-%d", time.gmtime(day * _DAY_S)): "".join(days[day])
+        for day in sorted(days)[-DAYS_MAX:]
+    }
+
+
+def _letter(partition: HourPartition) -> str:
+    if partition.is_sealed:
+        return "s"
+    return "l" if int(partition.parameters.get(TOUCHED, 0)) > partition.hour + HOUR_S else "o"
