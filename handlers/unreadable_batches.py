@@ -75,5 +75,5 @@ def _is_within(consumer: Consumer, first: TopicPartition, offset: int, timeout_s
         if not error.retriable():
             raise KafkaException(error)
     raise KafkaUnavailable(
-        "the end of an unreadable batch was not found in time", topic=first.topic, offset=first.offset
+        "the end of an unreadable batch could not be found in time", topic=first.topic, offset=first.offset
     )

@@ -41,7 +41,7 @@ def check_bounds(settings: object) -> None:
         if not _is_within(value, bounds):
             sides = {"ge": bounds.ge, "gt": bounds.gt, "le": bounds.le, "lt": bounds.lt}
             limits: dict[str, Any] = {key: limit for key, limit in sides.items() if limit is not None}
-            raise ConfigError("a setting is out of bounds", setting=name, value=value, **limits)
+            raise ConfigError("a setting is out of range", setting=name, value=value, **limits)
 
 
 def read_descriptions(settings: type[Any]) -> Mapping[str, str]:

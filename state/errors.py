@@ -135,21 +135,25 @@ class DriverEnded(Transient):
     """
 
     code = "driver-ended"
-    default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
+    default_hint = (
+        "It is restarted and continues where it stopped. The end of its output shows why it exited."
+    )
 
 
 class MinerEnded(Transient):
     """The process that mines users' queries ended unexpectedly."""
 
     code = "miner-ended"
-    default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
+    default_hint = (
+        "It is restarted and continues where it stopped. The end of its output shows why it exited."
+    )
 
 
 class EndpointEnded(Transient):
     """The process of a metastore endpoint ended unexpectedly, or reported nothing for too long."""
 
     code = "endpoint-ended"
-    default_hint = "It is restarted. Its last output shows why it exited."
+    default_hint = "It is restarted. The end of its output shows why it exited."
 
 
 class ServerFault(Transient):
@@ -158,7 +162,7 @@ class ServerFault(Transient):
     """
 
     code = "server-fault"
-    default_hint = "Look for the cause in the metastore's own log."
+    default_hint = "Look for the cause in the metastore's log."
 
 
 class TooManyFailures(Transient):
@@ -168,7 +172,7 @@ class TooManyFailures(Transient):
 
     code = "too-many-failures"
     default_hint = (
-        "Find the common cause in the reasons of the quarantined tables; replay continues once it has passed."
+        "Find the common cause in the reasons of the quarantined tables; replay continues once it is gone."
     )
 
 
@@ -185,9 +189,7 @@ class SourceBusy(Transient):
     """A table changed at the source during every attempt to load it."""
 
     code = "source-busy"
-    default_hint = (
-        "The load is repeated. If it never succeeds, load the table while it is changed less often."
-    )
+    default_hint = "The load is repeated. If it never succeeds, load the table when it changes less often."
 
 
 class Interrupted(Transient):
@@ -259,7 +261,7 @@ class Conflict(Refused):
     """Another process changed the object after it was read. Tideline wrote nothing."""
 
     code = "conflict"
-    default_hint = "Read it again and decide again."
+    default_hint = "Read the object again, then decide again."
 
 
 class InvalidRequest(Refused):
@@ -330,7 +332,9 @@ class PeriodMismatch(BadInput):
     """Partitions of two update periods meet, but only one period is allowed."""
 
     code = "period-mismatch"
-    default_hint = "Convert the value to the period of this timeline, or use the timeline of its own period."
+    default_hint = (
+        "Convert the value to the period of this timeline, or use the timeline of the value's own period."
+    )
 
 
 class LimitExceeded(BadInput):

@@ -75,16 +75,16 @@ DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Sp
 """Values of settings that an error may be about without their being set."""
 ENDED: Final = (
     "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses "
-    "an option, a port of Spark is in use, or memory is short."
+    "an option, a port of Spark is in use, or memory is insufficient."
 )
 _KILLED: Final = (
-    "The status does not show who sent the signal. If the kernel sent it because memory was short, "
+    "The status does not show who sent the signal. If the kernel sent it for lack of memory, "
     "'journalctl -k' has a line "
     "'Killed process', and a container has the reason OOMKilled: then give the machine or the container "
     "more memory, or lower spark.driver_memory."
 )
 _CRASHED: Final = (
-    "Java itself failed: Spark's own output above names the file hs_err_pid*.log with the reason."
+    "Java itself failed: Spark's own output above names the file hs_err_pid*.log, which contains the reason."
 )
 SIGNALS: Final[dict[int, str]] = {
     signal.SIGKILL: _KILLED,
@@ -223,7 +223,7 @@ def run_error(causes: Sequence[Cause]) -> TidelineError | None:
     if unreadable and not find_cause(causes, NETWORK | MEMORY):
         hint = (
             "Check that the file exists and is complete. A damaged file can be replaced under its name. "
-            "It is tried again."
+            "Tideline tries again."
         )
         return FilesUnavailable("a file cannot be read", path=unreadable[1], hint=hint, **context)
     return environment_error("Spark failed", causes, context)
@@ -235,21 +235,23 @@ def environment_error(
     """Return the error if the network, files, memory or the cluster failed, else None."""
     setting = f" ({context['setting']})" if "setting" in context else ""
     if find_cause(causes, PORT):
-        hint = f"Use a port that is free and an address of this machine{setting}. It is tried again."
+        hint = f"Use a port that is free and an address of this machine{setting}. Tideline tries again."
         return Transient(message, hint=hint, **context)
     if find_cause(causes, NETWORK):
         hint = (
             f"Check that the server runs and can be reached, and that its address is correct{setting}. "
-            "It is tried again."
+            "Tideline tries again."
         )
         return Transient(message, hint=hint, **context)
     if find_cause(causes, FILES):
-        hint = f"Create the file or directory and give the driver's user access{setting}. It is tried again."
+        hint = (
+            f"Create the file or directory and give the driver's user access{setting}. Tideline tries again."
+        )
         return FilesUnavailable(message, hint=hint, **context)
     if find_cause(causes, MEMORY):
         return Transient(message, hint="Raise spark.driver_memory or the executors' memory.", **context)
     if any(LOST_EXECUTORS.search(each.message) for each in causes):
-        hint = "Check that the cluster of spark.master runs and has capacity. It is tried again."
+        hint = "Check that the cluster of spark.master runs and has capacity. Tideline tries again."
         return Transient(message, hint=hint, **context)
     return None
 

@@ -27,7 +27,7 @@ def main() -> NoReturn:
             raise
         _fail("another program's package 'daemon' is imported instead of Tideline's.")
     if is_shared_with_another():
-        _fail(f"{FOREIGN} and Tideline have replaced files of each other's 'daemon'.")
+        _fail(f"{FOREIGN} and Tideline have overwritten files in each other's package 'daemon'.")
     run()
 
 

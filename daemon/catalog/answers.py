@@ -32,7 +32,7 @@ class SourceView(ABC):
 
     event_id: int | None
     waiting: Mapping[str, str]
-    """Tables that wait to be loaded."""
+    """Tables that wait for their load."""
     quarantined: Mapping[str, str]
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
@@ -120,7 +120,7 @@ class CatalogAnswers(Generic[K]):
         candidates = [(name, view) for name, view in opened if table in view.tables()]
         if not candidates:
             waits = any(table in view.waiting for _, view in opened)
-            hint = "It waits to be loaded." if waits else self.table_hint
+            hint = "Its load has not begun yet." if waits else self.table_hint
             raise NotFound(self.no_table, table=table, hint=hint)
         return self.only_source(candidates, table)
 

@@ -176,13 +176,13 @@ class _Catalog:
         """
         before, after = self._opened.projection.cross_gap()
         log.error(
-            "a catalog lost events and loads all of its tables again",
+            "a catalog lost events and loads all its tables again",
             source=self._opened.projection.source,
             after=before.applied_event_id,
             upto=after.event_id,
             problem=str(gap),
         )
-        return Interrupted("the catalog lost events; its tables are loaded again")
+        return Interrupted("the catalog lost events and loads its tables again")
 
     def view(self, branch: str) -> Any:
         """Return the basis of a branch's answers, None before there is a state; for any thread.

@@ -18,9 +18,9 @@ class CatalogMetrics(MetricTable):
 
     common = ("projection",)
 
-    timelines = Metric(Gauge, "tideline_timelines", "Timelines that are kept.")
-    runs = Metric(Gauge, "tideline_timeline_runs", "Runs of all timelines together.")
-    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables that wait to be loaded.")
+    timelines = Metric(Gauge, "tideline_timelines", "Timelines.")
+    runs = Metric(Gauge, "tideline_timeline_runs", "Runs in all timelines.")
+    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables that wait for their load.")
     loads = Metric(
         Counter, "tideline_timeline_rebuilds", "Tables loaded from the source, by reason.", "reason"
     )
@@ -28,7 +28,7 @@ class CatalogMetrics(MetricTable):
     refused = Metric(
         Counter,
         "tideline_timeline_values_refused",
-        "Partition values that were refused, by reason: no-time or stray.",
+        "Refused partition values, by reason: no-time or stray.",
         "reason",
     )
     published = Metric(

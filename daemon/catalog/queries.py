@@ -234,7 +234,7 @@ def _operation(query: type[Query], tag: str) -> Operation:
         tag=tag,
         summary=first_sentence(query),
         answer=TypeAdapter(query.form),
-        name="Name of the table as db.table, or of the fact.",
+        name="Name of the table (db.table) or of the fact.",
         parameters=tuple(
             OperationParameter(
                 name, texts.get(declared.name, ""), written.schema, declared.default is MISSING

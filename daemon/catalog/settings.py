@@ -61,15 +61,14 @@ class TimelineRule(Section):
     columns: Columns = Field(
         default=[],
         max_length=100,
-        description="Partition columns that contain times. Default: the columns that the table's own "
-        "property (cube.storagetable.time.partcols) names, else every column whose values are all times.",
+        description="Partition columns that contain times. Default: the columns in the table's property "
+        "cube.storagetable.time.partcols, else every column whose values are all times.",
     )
     periods: Periods = Field(
         default=[],
         max_length=10,
-        description="Update periods that values may have, tried in this order. Default: the period is taken "
-        "from the partition's own parameter, else from the format of its value, which cannot distinguish "
-        "quarters from months.",
+        description="Update periods that values may have, tried in this order. Default: the partition's own "
+        "parameter decides, else the format of its value, which does not distinguish quarters from months.",
     )
     iso_weeks: bool = setting(Rule, "iso_weeks")
     form: FormName = Field(
@@ -80,7 +79,7 @@ class TimelineRule(Section):
         default=None,
         ge=1,
         le=1_000_000_000,
-        description="Distance in partitions from all others at which a value is refused; default: 20 years.",
+        description="A value is refused at this distance (in partitions) from all others; default: 20 years.",
     )
     sentinels: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
         default=list(SENTINELS),
@@ -92,17 +91,17 @@ class TimelineRule(Section):
 class PublishConfig(Section):
     """Writing timelines to table properties, where Lens reads them."""
 
-    enabled: bool = Field(default=False, description="Whether timelines are written.")
+    enabled: bool = Field(default=False, description="Whether Tideline writes timelines.")
     target: Name | None = Field(
         default=None,
-        description="Target whose tables are written, with the names of the databases there; default: the "
-        "source's own tables.",
+        description="Target whose tables receive the timelines, with the names of the databases there; "
+        "default: the source's own tables.",
     )
     delay_s: float = Field(
         default=10,
         ge=0,
         le=86_400,
-        description="How long changes of a table are collected before they are written.",
+        description="How long changes of a table are collected before Tideline writes them.",
     )
 
 
@@ -130,7 +129,7 @@ class PartitionsConfig(Section):
         "columns are ignored.",
     )
     exclude: QualifiedPatterns = Field(
-        default=[], max_length=1000, description="Patterns of tables that are excluded from the index."
+        default=[], max_length=1000, description="Patterns of tables to exclude from the index."
     )
     store: Literal["sqlite", "hbase"] = Field(
         default="sqlite", description="Where the index is stored: in the catalog's own file, or in HBase."
@@ -138,8 +137,8 @@ class PartitionsConfig(Section):
     hbase: HBaseConfig | None = Field(default=None, description="Required if the store is HBase.")
     read_expressions: bool = Field(
         default=False,
-        description="Whether the expressions of get_partitions_by_expr are read; otherwise such queries "
-        "return all partitions, marked as possibly not matching.",
+        description="Whether the index evaluates the expressions of get_partitions_by_expr. Otherwise such "
+        "queries return all partitions, marked as possibly not matching.",
     )
 
     @model_validator(mode="after")
@@ -155,13 +154,13 @@ class CatalogConfig(Section):
     lens: bool = setting(Rules, "lens")
     rules: dict[Name, TimelineRule] = Field(default={}, max_length=1000, description="Further tables.")
     exclude: QualifiedPatterns = Field(
-        default=[], max_length=1000, description="Patterns of tables that are never followed."
+        default=[], max_length=1000, description="Patterns of tables to ignore."
     )
     publish: PublishConfig = Field(
         default=PublishConfig(), description="Writing timelines to table properties."
     )
     partitions: PartitionsConfig | None = Field(
-        default=None, description="The partition index; default: no table is indexed."
+        default=None, description="The partition index; default: none."
     )
 
 
@@ -198,5 +197,5 @@ def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
     """A table is listed as of an event id, which the formats of Apiary do not have."""
     source = dict(entries(document, "sources")).get(name, {})
     if str(source.get("format", "")).startswith("apiary"):
-        reason = "must not be a source with a format of Apiary, which has no event ids"
+        reason = "must not be a source with an Apiary format, which has no event ids"
         yield problem(document, ("catalog", name), name, reason, "let Tideline relay the source")

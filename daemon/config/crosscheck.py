@@ -76,7 +76,7 @@ def number(document: Document, key: Key) -> float | None:
 def missing_kafka(document: Document) -> Iterator[Problem]:
     """Yield the problem that something reads a topic and no broker is configured."""
     if not document.values.get("kafka"):
-        reason = "must be set as soon as there is a source or another topic to read"
+        reason = "must be set if there is a source or another topic to read"
         yield Problem(
             document.place(()), "kafka.bootstrap", None, reason, "set it to the address of the broker"
         )
@@ -123,10 +123,7 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
             continue
         for other, earlier, other_source in bases:
             if source != other_source and _are_nested(base, earlier):
-                reason = (
-                    f"is also the base of policy {other!r}, which has another source, or one is below the "
-                    "other"
-                )
+                reason = f"overlaps the base of policy {other!r}, which has another source"
                 yield problem(
                     document,
                     (*place, "external_base"),
@@ -194,7 +191,7 @@ def _different_logins(document: Document) -> Iterator[Problem]:
             other, other_login = logins.setdefault(server, (place, login))
             if login != other_login:
                 key = (*place, "auth")
-                reason = f"logs in at {server} in another way than {'.'.join(other)}"
+                reason = f"does not use the same login at {server} as {'.'.join(other)}"
                 yield Problem(
                     document.place(key), ".".join(key), None, reason, "give both clusters the same 'auth'"
                 )
@@ -232,7 +229,7 @@ def _missing_kerberos(document: Document) -> Iterator[Problem]:
     kafka = document.values.get("kafka")
     options = kafka.get("options") if isinstance(kafka, dict) else None
     if isinstance(options, dict) and needs_kerberos(options) and not has_kerberos():
-        reason = "needs Kerberos (SASL GSSAPI), without which the installed Kafka client was built"
+        reason = "needs Kerberos (SASL GSSAPI), but the installed Kafka client was built without it"
         place = ("kafka", "options")
         yield replace(problem(document, place, "GSSAPI", reason, KERBEROS_HINT), warning=True)
 

@@ -33,13 +33,13 @@ class Config(Section):
     """The shared sections; the class that ``compose`` returns has those of all capabilities as well."""
 
     sources: dict[Name, SourceConfig] = Field(
-        default={}, max_length=64, description="Clusters whose changes are followed, by name."
+        default={}, max_length=64, description="Clusters to follow, by name."
     )
     targets: dict[Name, TargetConfig] = Field(
         default={}, max_length=64, description="Clusters that hold replicas, by name."
     )
     policies: dict[Name, PolicyConfig] = Field(
-        default={}, max_length=1000, description="What is replicated where, by name."
+        default={}, max_length=1000, description="Databases to replicate, with their targets, by name."
     )
     policy_patterns: dict[Name, PolicyPatternConfig] = Field(
         default={},
@@ -47,21 +47,19 @@ class Config(Section):
         description="Policies for all databases that match patterns, by name; each has the policy "
         "NAME.DATABASE.",
     )
-    kafka: KafkaConfig | None = Field(
-        default=None, description="The broker; required as soon as there is a source."
-    )
+    kafka: KafkaConfig | None = Field(default=None, description="The broker; required if there is a source.")
     daemons: DaemonsConfig = Field(
         default=DaemonsConfig(), description="How several daemons divide the policies."
     )
-    state: StateConfig = Field(default=StateConfig(), description="The state that the daemon keeps.")
+    state: StateConfig = Field(default=StateConfig(), description="The daemon's state.")
     http: HttpConfig = Field(default=HttpConfig(), description="The site, the JSON API, probes and metrics.")
-    metrics: MetricsConfig = Field(default=MetricsConfig(), description="What Prometheus reads.")
-    logs: LogsConfig = Field(default=LogsConfig(), description="What is written to standard output.")
+    metrics: MetricsConfig = Field(default=MetricsConfig(), description="Metrics for Prometheus.")
+    logs: LogsConfig = Field(default=LogsConfig(), description="The log on standard output.")
     files: FilesConfig = Field(default=FilesConfig(), description="Copying of files between the clusters.")
     supervisor: SupervisorConfig = Field(
-        default=SupervisorConfig(), description="Restarts and the end of the process."
+        default=SupervisorConfig(), description="Restarts, and the shutdown of the process."
     )
-    docs: DocsConfig = Field(default=DocsConfig(), description="Where readers find the documentation.")
+    docs: DocsConfig = Field(default=DocsConfig(), description="Address of the documentation.")
 
     def find_policy(self, name: str) -> PolicyConfig | None:
         """Return the settings of a policy, even of one of a database of a pattern (``PATTERN.DATABASE``)."""

@@ -33,19 +33,19 @@ as YAML (`[a, b]`).
 
 Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem
 at once with file and line; with `--live` it also checks the metastores and the broker. `tideline config show`
-prints the settings in effect. A file with which the daemon would run nothing is an error.
+prints the settings in effect. A file that configures nothing to run is an error.
 
 Sizes and durations are numbers in the unit of the setting, or texts: `512MiB`, `10GB`, `7d`, `1h30m`,
 `500ms`. The units of sizes are B, KiB, MiB, GiB and TiB, or powers of 1000: KB, MB, GB and TB. Those of times
 are d, h, m, s and ms. `tideline config show` prints them in the same form; its JSON has the numbers.
 
-Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at
-start. A secret in the file is an error, even within another text: a password in an address, a signature in a
-query, a JAAS text, a private key. `tideline config show` masks secrets, and those texts in `options` and
-`conf` whose names it does not know as harmless.
+Secrets are never written in the file: it contains `{file: PATH}` or `{env: NAME}`, and the daemon reads
+the content at start. A secret in the file is an error, even within another text: a password in an
+address, a signature in a query, a JAAS text, a private key. `tideline config show` masks secrets, and
+those texts in `options` and `conf` whose names it does not know as harmless.
 
-This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a
-name that you choose: lower-case letters, digits, `-` and `_`, a letter first.
+This page is written by `tideline config schema --format markdown`; a test compares the two. NAME is a
+name of your choice: lower-case letters, digits, `-` and `_`, beginning with a letter.
 
 ## Example
 
@@ -119,9 +119,9 @@ targets:
   with the names in the principals.
 - **Signed and encrypted calls** (`hadoop.rpc.protection` of the metastore: `integrity`, `privacy`) are
   supported.
-- **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent as they
-  are. Use `thrift+tls://`.
-- **Delegation tokens** are not used by Tideline itself, because they end after some days. Use a keytab.
+- **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent in
+  plain text. Use `thrift+tls://`.
+- **Delegation tokens** are not used by Tideline itself, because they expire after some days. Use a keytab.
   Clients of the endpoint may use them.
 - **The user** is the one that logs in. Tideline neither calls `set_ugi` nor acts for other users, so this
   user needs the rights that replication needs. It must be a proxy user of the metastore if

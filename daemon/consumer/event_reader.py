@@ -109,5 +109,5 @@ def missing_event_ids(topic: str) -> ConfigError:
     return ConfigError(
         "the records of the topic have no event ids",
         topic=topic,
-        hint="Let Tideline relay the source, or remove its catalog from the configuration.",
+        hint="Relay the source with Tideline, or remove its catalog from the configuration.",
     )

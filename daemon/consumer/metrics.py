@@ -26,7 +26,7 @@ class ProjectionMetrics(MetricTable):
     skipped = Metric(
         Counter,
         "tideline_events_skipped",
-        "Events passed to the projection without effect, by reason.",
+        "Events without effect on the projection, by reason.",
         "reason",
     )
     apply_s = Metric(Histogram, "tideline_apply_seconds", "Time to apply one event.", buckets=APPLY_BUCKETS_S)
@@ -34,7 +34,7 @@ class ProjectionMetrics(MetricTable):
         Histogram,
         "tideline_commit_to_visible_seconds",
         "Delay from an event on the source to its effect, for the last event of each batch. For a commit, "
-        "the effect is the visibility of its rows. Event times are whole seconds of the source's clock.",
+        "the effect is the visibility of its rows. Event times have the source's clock and whole seconds.",
         buckets=VISIBLE_BUCKETS_S,
     )
     stage_s = Metric(

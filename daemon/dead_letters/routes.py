@@ -101,7 +101,7 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     listed = Operation(
         path=PATH,
         tag=_TAG,
-        summary=f"The last {LISTED} records that could not be used, for operators.",
+        summary=f"The last {LISTED} records that Tideline could not use, for operators.",
         answer=TypeAdapter(LetterList),
     )
     shown = Operation(

@@ -68,20 +68,20 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 @click.option(
     "--tls-client-ca",
     type=click.Path(path_type=Path),
-    help="Authority that must have signed the certificates of clients.",
+    help="Authority that signs the certificates of clients; others are refused.",
 )
 @click.option("--metastore-tls", is_flag=True, help="Connect to the metastore with TLS.")
 @click.option(
     "--metastore-tls-ca",
     type=click.Path(path_type=Path),
-    help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: those of "
-    "the system.",
+    help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: the system's "
+    "authorities.",
 )
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
 @click.option(
     "--http-token-file",
     type=click.Path(path_type=Path),
-    help="File with tokens, one per line, of which /metrics then requires one. /livez requires none.",
+    help="File with tokens, one per line. /metrics then requires one of them; /livez does not.",
 )
 @limit("connections_max")
 @limit("connections_per_address_max")
@@ -96,7 +96,7 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     default="info",
     show_default=True,
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Lowest level that is logged.",
+    help="Lowest level to log.",
 )
 def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     metastores: Sequence[str],

@@ -14,22 +14,22 @@ class EndpointMetrics(MetricTable):
     refused = Metric(
         Counter,
         "tideline_endpoint_connections_refused",
-        "Connections that were refused, because too many were open and each had a call in progress.",
+        "Connections refused because too many were open and each had a call in progress.",
     )
     replaced = Metric(
         Counter,
         "tideline_endpoint_connections_replaced",
-        "Connections that waited for their client, closed for a new one because too many were open.",
+        "Idle connections closed for a new one because too many were open.",
     )
     given_up = Metric(
         Counter,
         "tideline_endpoint_requests_given_up",
-        "Incomplete requests that were given up, because all requests together were too large.",
+        "Incomplete requests dropped because all requests together were too large.",
     )
     request_bytes = Metric(
         Gauge,
         "tideline_endpoint_request_bytes",
-        "Bytes of large requests that are not answered yet.",
+        "Bytes of large requests without an answer yet.",
     )
     authenticated = Metric(
         Counter,
@@ -39,7 +39,7 @@ class EndpointMetrics(MetricTable):
     passed_through = Metric(
         Counter,
         "tideline_endpoint_sasl_connections_passed_through",
-        "Connections with signed or encrypted calls, which are passed on unread.",
+        "Connections with signed or encrypted calls, which the endpoint forwards unread.",
     )
     forwarded = Metric(
         Counter, "tideline_endpoint_calls_forwarded", "Calls forwarded unchanged to the metastore."
@@ -47,13 +47,13 @@ class EndpointMetrics(MetricTable):
     translated = Metric(
         Counter,
         "tideline_endpoint_calls_translated",
-        "Calls that the metastore lacks, answered by other means.",
+        "Calls that the metastore does not support, answered by other means.",
         "call",
     )
     filters_rewritten = Metric(
         Counter,
         "tideline_endpoint_filters_rewritten",
-        "Partition filters that were rewritten for a metastore of Hive 4.",
+        "Partition filters rewritten for a Hive 4 metastore.",
         "call",
     )
     errors = Metric(
@@ -72,16 +72,17 @@ class EndpointMetrics(MetricTable):
     repeated = Metric(
         Counter,
         "tideline_endpoint_answers_repeated",
-        "Calls answered with the bytes of an earlier answer, because neither call nor table had changed.",
+        "Calls answered with the bytes of an earlier answer, because neither the call nor the table had "
+        "changed.",
         "call",
     )
     answer_cache_bytes = Metric(
-        Gauge, "tideline_endpoint_answer_cache_bytes", "Memory of the answers that are kept to be repeated."
+        Gauge, "tideline_endpoint_answer_cache_bytes", "Memory of the cached answers."
     )
     not_answered = Metric(
         Counter,
         "tideline_endpoint_calls_not_answered",
-        "Partition calls that were forwarded, by reason.",
+        "Forwarded partition calls, by reason.",
         "call",
         "reason",
     )
@@ -98,7 +99,7 @@ class EndpointMetrics(MetricTable):
     compared = Metric(
         Counter,
         "tideline_endpoint_answers_compared",
-        "Answers from the partition index that were compared with the metastore's, by outcome.",
+        "Answers from the partition index compared with the metastore's, by outcome.",
         "outcome",
     )
     differing = Metric(

@@ -116,14 +116,14 @@ def _exception(number: int, message: str) -> bytes:
 def _refuse_table(arguments: dict[int, Value]) -> bytes | None:
     if arguments.keys() >= {1, 2}:
         return None
-    return _exception(1, "get_table: the database and the table must be given")  # MetaException
+    return _exception(1, "get_table: the database and the table are required")  # MetaException
 
 
 def _refuse_tables(arguments: dict[int, Value]) -> bytes | None:
     if 1 not in arguments:
         return _exception(3, "DB name is null or empty")  # UnknownDBException
     if 2 not in arguments:
-        return _exception(2, "the names of the tables must be given")  # InvalidOperationException
+        return _exception(2, "the names of the tables are required")  # InvalidOperationException
     if is_empty_list(arguments[2]):
         return write_struct([(0, empty_list(TType.STRUCT))])  # the successor might return every table
     return None

@@ -165,7 +165,7 @@ def refuse_own_address(settings: EndpointSettings) -> None:
                 "the metastore's address is the endpoint's own",
                 metastore=str(address),
                 listen=f"{settings.host}:{settings.port}",
-                hint="Give the endpoint another address with --listen, or name the metastore's own.",
+                hint="Give the endpoint another address with --listen, or correct --metastore.",
             )
 
 
@@ -193,7 +193,7 @@ def check_metastore(settings: EndpointSettings) -> bool:
         connect(settings)[1].close()
     except MetastoreUnavailable as error:
         log.warning(
-            "the metastore cannot be reached; until it can, every call is answered with an exception",
+            "the metastore cannot be reached; until it can, every call returns an exception",
             reasons=error.context["reasons"],
         )
         return False
@@ -239,6 +239,7 @@ def log_in(peer: Peer, login: Login, address: Address, timeout_s: float) -> None
         raise LoginFailed(
             "the endpoint cannot sign or encrypt its own queries",
             address=str(address),
-            hint="Clients of such a metastore are passed through unread, so its endpoint needs no index. "
-            "Let the metastore offer 'authentication' in hadoop.rpc.protection, with TLS for encryption.",
+            hint="The endpoint forwards the calls of such a metastore's clients unread, so it does not need "
+            "an index. Add 'authentication' to the metastore's hadoop.rpc.protection, and use TLS for "
+            "encryption.",
         )

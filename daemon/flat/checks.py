@@ -192,6 +192,4 @@ def _short_retention(document: Document) -> Iterator[Problem]:
         counted = configured if isinstance(configured, int) else FlatRules().requested_days
         if counted > retention_days:
             reason = f"must be at least flat.{name}.rules.requested_days = {counted}"
-            yield problem(
-                document, key, retention_days, reason, "keep requests at least as long as they count"
-            )
+            yield problem(document, key, retention_days, reason, "keep requests for at least this time")

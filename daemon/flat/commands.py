@@ -50,11 +50,11 @@ def executor() -> None:
     "--queries",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A file or a directory of SQL files; the keys that they read become columns (else the most "
+    help="A file or a directory of SQL files; the keys that they read become columns (default: the most "
     "filled keys).",
 )
 @click.option(
-    "--time", "time_key", help="Key of the event time, as $.a.b (else it is recognized by its values)."
+    "--time", "time_key", help="Key of the event time, as $.a.b (default: recognized by its values)."
 )
 @click.option(
     "--into",
@@ -64,7 +64,10 @@ def executor() -> None:
     help="New directory for the table and everything else.",
 )
 @click.option(
-    "--open/--no-open", "opens", default=None, help="Open the table's page in a browser (else on a desktop)."
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the table's page in a browser (default: on a desktop).",
 )
 @json_option
 @click.pass_context
@@ -80,7 +83,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     """Make a flat table of FILES (one JSON object in each line,
     also .gz) without any configuration, and show it.
 
-    Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no event is left.
+    Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no valid event remains.
     """
     from daemon.flat.trial.first_try import TrialOrder, open_page, run_trial
     from daemon.flat.trial.report import trial_text
@@ -161,16 +164,20 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
 
 @split.command()
 @click.argument("table")
-@click.option("--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (else the table's first).")
-@click.option("--to", "end", help="Hour after the last one (else now).")
 @click.option(
-    "--any-number", is_flag=True, help="Use the events of the raw table even if it has more than the hour."
+    "--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (default: the table's first)."
+)
+@click.option("--to", "end", help="Hour after the last one (default: now).")
+@click.option(
+    "--any-number",
+    is_flag=True,
+    help="Use the events of the raw table even if it has more rows than the hour.",
 )
 @click.option("--key", help="Only hours without a value of this key, as $.a.b.")
 @click.option(
     "--match",
-    help="With --key: another key that identifies events, such as $.uuid. Then only the column of --key "
-    "is computed.",
+    help="With --key: another key that identifies events, such as $.uuid. Only the column of --key is then "
+    "computed.",
 )
 @config_option
 @json_option
@@ -281,7 +288,8 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
 @split.command()
 @click.argument("table")
 @click.option(
-    "--name", help="Name of the view (else flat.NAME.view, else the table's name with the suffix _compat)."
+    "--name",
+    help="Name of the view (default: flat.NAME.view, else the table's name with the suffix _compat).",
 )
 @config_option
 @json_option

@@ -31,16 +31,16 @@ class FlatMetrics(MetricTable):
     trailing = Metric(
         Counter,
         "tideline_flat_trailing_rows",
-        "Rows with more text behind their first document; their text is in _rescued.",
+        "Rows with text after their first document; their text is in _rescued.",
     )
     rescued = Metric(Counter, "tideline_flat_rescued_rows", "Rows with a value that did not fit its column.")
     misfits = Metric(Counter, "tideline_flat_misfits", "Values that did not fit their column.")
-    dead_letters = Metric(Counter, "tideline_flat_dead_letters", "Rows that belong to no hour.", "reason")
+    dead_letters = Metric(Counter, "tideline_flat_dead_letters", "Rows without a valid hour.", "reason")
     starts = Metric(Counter, "tideline_flat_driver_starts", "Starts of the flat table's driver.")
     refused = Metric(
         Counter,
         "tideline_flat_driver_lines_refused",
-        "Lines of the driver's progress that could not be read.",
+        "Unreadable lines of the driver's progress.",
     )
     lag = Metric(
         Gauge, "tideline_flat_lag_records", "Records of the topic after the last batch.", "partition"
@@ -51,7 +51,7 @@ class FlatMetrics(MetricTable):
         "Columns by state; reused ones are live and had another key before.",
         "state",
     )
-    backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours that are due to be sealed.")
+    backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours due for sealing.")
     progress_time = Metric(
         Gauge,
         "tideline_flat_progress_timestamp_seconds",
@@ -60,19 +60,19 @@ class FlatMetrics(MetricTable):
     watermark = Metric(
         Gauge,
         "tideline_flat_watermark_timestamp_seconds",
-        "Event time, as Unix time, that the stream has reached.",
+        "Latest event time of the stream, as Unix time.",
     )
     version = Metric(Gauge, "tideline_flat_layout_version", "Version of the table's columns.")
     batch_s = Metric(
         Histogram,
         "tideline_flat_batch_seconds",
-        "Time of one batch, from its rows to the table.",
+        "Duration of one batch, from reading to publication.",
         buckets=BATCH_BUCKETS_S,
     )
     upkeep_s = Metric(
         Histogram,
         "tideline_flat_upkeep_seconds",
-        "Time of sealing and other upkeep before one batch.",
+        "Duration of sealing and other upkeep before one batch.",
         buckets=BATCH_BUCKETS_S,
     )
 

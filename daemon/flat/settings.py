@@ -72,7 +72,8 @@ class FlatConfig(Section):
         "column."
     )
     rules: RulesSection = Field(
-        default_factory=FlatRules, description="How requested keys become columns, and how columns change."
+        default_factory=FlatRules,
+        description="Rules by which requested keys become columns, and columns change.",
     )
     run: bool = Field(
         default=True,
@@ -81,25 +82,27 @@ class FlatConfig(Section):
     )
     location: FileLocation | None = Field(
         default=None,
-        description="The table's directory; required, with source and event_time, for a table that is "
-        "written.",
+        description="The table's directory; required, with source and event_time, for a table that Tideline "
+        "writes.",
     )
     source: FlatSourceConfig | None = Field(default=None, description="The source of raw events.")
-    event_time: EventTimeSection | None = Field(default=None, description="Which hour an event belongs to.")
+    event_time: EventTimeSection | None = Field(
+        default=None, description="How the hour of an event is determined."
+    )
     checkpoint: FileLocation | None = Field(
         default=None,
-        description="Directory of the stream's progress; never share or delete it. By default .checkpoint "
-        "in location.",
+        description="Directory of the stream's progress; never share or delete it. Default: .checkpoint in "
+        "location.",
     )
     cluster: Name | None = Field(
         default=None,
-        description="The target or source whose metastore has the table (Hive 4); by default metastore "
-        "applies.",
+        description="The target or source whose metastore has the table (Hive 4); default: the setting "
+        "'metastore'.",
     )
     metastore: ThriftUris = Field(
         default=[],
         max_length=16,
-        description="Addresses of the metastore that has the table, if no cluster is named; empty means "
+        description="Addresses of the metastore that has the table, if 'cluster' is not set; empty means "
         "Spark's own catalog.",
     )
     partition_columns: dict[ObjectName, PartitionColumnConfig] = Field(
@@ -107,7 +110,7 @@ class FlatConfig(Section):
     )
     dead_letters: FileLocation | None = Field(
         default=None,
-        description="Directory of dead letters; by default .dead-letters in location.",
+        description="Directory of dead letters; default: .dead-letters in location.",
     )
     raw_files: FileLocation | None = Field(
         default=None,
@@ -122,18 +125,18 @@ class FlatConfig(Section):
     compression: Literal["zstd", "zlib", "snappy", "lz4", "none"] = setting(FlatSettings, "compression")
     view: ObjectName | None = Field(
         default=None,
-        description="A view in the table's database that keeps former column names; updated when columns "
-        "change. Needs a metastore.",
+        description="A view in the table's database with the former column names; it is updated when "
+        "columns change. Needs a metastore.",
     )
     stuck_s: float = Field(
         default=3_600,
         ge=30,
         le=7 * 86_400,
-        description="Time without progress of the driver after which it is killed and started again; longer "
+        description="Time without progress after which the driver is killed and restarted; must be longer "
         "than any batch.",
     )
     spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
-    sealing: SealingSection = Field(default_factory=Sealing, description="How hours are compacted.")
+    sealing: SealingSection = Field(default_factory=Sealing, description="Compaction of hours.")
     limits: LimitsSection = Field(default_factory=Limits, description="Limits of records and samples.")
 
     @model_validator(mode="after")

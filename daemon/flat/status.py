@@ -120,7 +120,7 @@ class DriverProgress:
     """Columns by state: live, empty, reused."""
     layout_version: int | None = None
     seal_backlog: int = 0
-    """Hours that are due to be sealed."""
+    """Hours due for sealing."""
     refused_to_drop: str = ""
     counts: Counts = Counts()
     dead_letters: Mapping[str, int] = field(default_factory=dict)
@@ -173,7 +173,9 @@ def _parse(event_type: TypeAdapter[T], event: Mapping[str, Any]) -> T:
     try:
         return event_type.validate_python(event)
     except ValidationError as error:
-        raise MalformedEvent("an event of a driver cannot be read", reason=str(error)[:200]) from error
+        raise MalformedEvent(
+            "a progress event of a driver cannot be read", reason=str(error)[:200]
+        ) from error
 
 
 _HEADER: Final = (
@@ -191,7 +193,7 @@ _HEADER: Final = (
 _GAUGES: Final = (
     (
         "tideline_flat_lag_seconds",
-        "How long the flat table has been behind its topic; 0 when caught up.",
+        "How long the flat table has been behind its topic; 0 if it has caught up.",
         "lag_s",
     ),
 )

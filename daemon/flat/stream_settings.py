@@ -89,7 +89,7 @@ class FlatSourceConfig(Section):
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'kafka'.")
     bootstrap: Bootstrap | None = Field(
         default=None,
-        description="Brokers of the topic; by default those of 'kafka', with its options and secrets. Only "
+        description="Brokers of the topic; default: those of 'kafka', with its options and secrets. Only "
         "for 'kafka'.",
     )
     options: Options = Field(
@@ -111,8 +111,7 @@ class FlatSourceConfig(Section):
     documents: Literal["one", "many"] = setting(KafkaSource, "documents")
     path: FileLocation | None = Field(
         default=None,
-        description="Directory in which files appear, each complete at once (by "
-        "rename). Only for 'directory'.",
+        description="Directory in which complete files appear (by rename). Only for 'directory'.",
     )
     files_per_batch: int = setting(DirectorySource, "files_per_batch", note="Only for 'directory'.")
 

@@ -103,7 +103,7 @@ def _open_reason(hour: OpenHour) -> str:
     if hour.reached_s is None:
         return "no event with a time has been read yet"
     if hour.reached_s >= hour.due_s:
-        return "due, and left for the next pass"
+        return "due, postponed to the next pass"
     return (
         f"sealed when events reach {_moment_text(hour.due_s)}; the latest are of "
         f"{_moment_text(hour.reached_s)}"
@@ -117,8 +117,8 @@ def _moment_text(at_s: int) -> str:
 def _upkeep_text(counts: Mapping[str, Any]) -> str:
     parts = [f"{count_text(counts['sealed'], 'hour')} sealed"]
     for name, what in (
-        ("backlog", "left to seal"),
-        ("rewrites_left", "left to rewrite"),
+        ("backlog", "still to seal"),
+        ("rewrites_left", "still to rewrite"),
         ("dropped", "dropped"),
     ):
         parts += [f"{count_text(counts[name], 'hour')} {what}"] if counts[name] else []

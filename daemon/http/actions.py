@@ -92,7 +92,7 @@ def audit_route(audit: Audit) -> ApiRoute:
     operation = Operation(
         path=f"{BASE}/actions",
         tag="Status",
-        summary="The last actions: who did what, and how it ended.",
+        summary="The last actions, with the client and the outcome of each.",
         answer=TypeAdapter(ActionList),
     )
     return ApiRoute(operation, endpoint)

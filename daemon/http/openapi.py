@@ -25,8 +25,8 @@ _PROBLEMS: Final = {
     "400": "The request cannot succeed.",
     "401": "The client has no known token or certificate.",
     "403": "The client may not do this, or names another host.",
-    "404": "What the request names does not exist.",
-    "503": "The request may be repeated, after the seconds in Retry-After if it is there.",
+    "404": "An object that the request names does not exist.",
+    "503": "The request may be repeated; Retry-After, if present, names the delay in seconds.",
 }
 
 

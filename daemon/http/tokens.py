@@ -118,7 +118,7 @@ class _Loaded:
                 log.warning("a token file cannot be used", path=str(self._file.path), problem=str(error))
             self._version, self.tokens = None, ()
             return
-        log.info("a token file was read again", path=str(self._file.path), tokens=len(self.tokens))
+        log.info("a token file was reloaded", path=str(self._file.path), tokens=len(self.tokens))
 
     def load(self) -> None:
         """Read the file; raise ConfigError."""
@@ -128,7 +128,7 @@ class _Loaded:
                 content = opened.read(FILE_BYTES_MAX + 1)
             lines = [line.strip() for line in content.decode("ascii").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it has other characters than ASCII"
+            reason = getattr(error, "strerror", None) or "it contains characters other than ASCII"
             raise self._error(reason) from None
         tokens = [line for line in lines if line and not line.startswith("#")]
         if len(content) > FILE_BYTES_MAX:

@@ -155,9 +155,9 @@ def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
     if code in _TOO_LARGE:
         return LimitExceeded, None
     if code in _NOT_ALLOWED:
-        return KafkaUnavailable, "Check the credentials and the access lists of Kafka; it is tried again."
+        return KafkaUnavailable, "Check the credentials and the access lists of Kafka; Tideline tries again."
     if code in _WRONG_SETTING:
         return ConfigError, None
     if code in _ANSWERED_NO:
         return Refused, None
-    return KafkaUnavailable, "Kafka answered with this error; it is tried again."
+    return KafkaUnavailable, "Kafka answered with this error; Tideline tries again."

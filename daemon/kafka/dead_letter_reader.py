@@ -192,7 +192,7 @@ class DeadLetterReader:
             )
             left = producer.flush(self._broker.timeout_s)
         if failures or left:
-            raise KafkaUnavailable("the record was not written again", topic=topic, number=letter.number)
+            raise KafkaUnavailable("the record could not be written again", topic=topic, number=letter.number)
 
 
 def _distinct(letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:

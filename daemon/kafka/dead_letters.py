@@ -54,7 +54,9 @@ class DeadLetterWriter:
         if failures:
             raise translate_error(failures[0], "write a dead letter", topic=self._settings.name)
         if left:
-            raise KafkaUnavailable("a dead letter was not acknowledged in time", topic=self._settings.name)
+            raise KafkaUnavailable(
+                "the broker did not acknowledge a dead letter in time", topic=self._settings.name
+            )
 
     def close(self) -> None:
         """Close the connection. All dead letters are already durable."""

@@ -72,7 +72,8 @@ class KeylogConfig(Section):
         default=400,
         ge=1,
         le=36_500,
-        description="Requests older than this are deleted; at least every flat table's requested_days.",
+        description="Requests older than this are deleted; must be at least every flat table's "
+        "requested_days.",
     )
 
 
@@ -99,14 +100,16 @@ class RawTableConfig(Section):
     catalogs: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=[*CATALOGS],
         max_length=16,
-        description="Catalogs in which engines see this table; a table of the same name in another catalog "
+        description="Catalogs in which engines see this table. A table of the same name in another catalog "
         "is a different table.",
     )
     location: FileLocation | None = Field(
-        default=None, description="Directory of the table, by which plans over its files are recognized."
+        default=None, description="Directory of the table, used to recognize plans over its files."
     )
     views: Annotated[list[TableName], BeforeValidator(as_list)] = Field(
-        default=[], max_length=1_000, description="Views of the table, as db.view; their uses count for it."
+        default=[],
+        max_length=1_000,
+        description="Views of the table, as db.view; uses of a view count for the table.",
     )
 
 
@@ -133,12 +136,12 @@ class QuerySourceConfig(Section):
     user: str = Field(
         default="",
         max_length=128,
-        description="User of the queries; only for 'sql-files', whose files do not name one.",
+        description="User of the queries; only for 'sql-files', because the files do not name one.",
     )
     standing: bool = Field(
         default=True,
-        description="Whether a file counts on every day on which it exists, otherwise once after each "
-        "change; only for 'sql-files'.",
+        description="Whether a file counts on every day on which it exists; otherwise it counts once after "
+        "each change. Only for 'sql-files'.",
     )
 
     @model_validator(mode="after")
@@ -162,15 +165,15 @@ class MiningConfig(Section):
     sources: dict[Name, QuerySourceConfig] = Field(
         default={},
         max_length=64,
-        description="Sources of queries, by name; each has a position in the key log.",
+        description="Sources of queries, by name. The key log stores a position for each.",
     )
     default_database: ObjectName = setting(MiningRules, "default_database")
     every_s: float | None = Field(
         default=None,
         ge=1,
         le=86_400,
-        description="How often the daemon reads the new queries of all sources; default: never, use "
-        "'tideline keys mine' instead.",
+        description="How often the daemon reads the new queries of all sources; default: never (use "
+        "'tideline keys mine').",
     )
 
     @model_validator(mode="after")
@@ -205,7 +208,7 @@ class MiningConfig(Section):
 MINING: Final[ConfigSection[MiningConfig]] = ConfigSection(
     "mining",
     MiningConfig,
-    Field(default=MiningConfig(), description="How keys are found in users' queries."),
+    Field(default=MiningConfig(), description="Where Tideline finds users' queries."),
 )
 
 

@@ -49,7 +49,7 @@ def keys() -> None:
 
 @keys.command("list")
 @click.argument("table")
-@click.option("--why", is_flag=True, help="Show every key, and why it is a column or not.")
+@click.option("--why", is_flag=True, help="Show every key, with the reason why it is a column or not.")
 @click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Number of lines.")
 @config_option
 @json_option
@@ -246,7 +246,7 @@ def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None
 
 
 @keys.command()
-@click.option("--days", type=click.IntRange(1), help="Keep this many days (else keylog.retention_days).")
+@click.option("--days", type=click.IntRange(1), help="Keep this many days (default: keylog.retention_days).")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @config_option
 @json_option

@@ -90,5 +90,5 @@ class MinerLoop(ChildLoop):
         self._sources[source_pass.source] = source.after(source_pass, now_s)
         if source_pass.error is not None:
             log.warning(
-                "a query source was not read completely", source=source_pass.source, problem=source_pass.error
+                "a query source was read only in part", source=source_pass.source, problem=source_pass.error
             )

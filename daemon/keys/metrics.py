@@ -27,13 +27,11 @@ class MiningMetrics(MetricTable):
     unresolved = Metric(
         Counter,
         "tideline_mining_unresolved",
-        "Uses of raw JSON that could not be resolved to a key.",
+        "Uses of raw JSON without a recognizable key.",
         "reason",
     )
-    dead = Metric(
-        Counter, "tideline_mining_dead_records", "Records of a query source that could not be read.", "reason"
-    )
-    failures = Metric(Counter, "tideline_mining_failures", "Passes that did not read the source completely.")
+    dead = Metric(Counter, "tideline_mining_dead_records", "Unreadable records of a query source.", "reason")
+    failures = Metric(Counter, "tideline_mining_failures", "Passes that read the source only in part.")
     read = Metric(
         Gauge,
         "tideline_mining_read_timestamp_seconds",

@@ -49,7 +49,9 @@ def read_passes(event: Mapping[str, Any]) -> list[SourcePass]:
     try:
         return _PASSES.validate_python(event.get("sources"))
     except ValidationError as error:
-        raise MalformedEvent("an event of the miner cannot be read", reason=str(error)[:200]) from error
+        raise MalformedEvent(
+            "a progress event of the miner cannot be read", reason=str(error)[:200]
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

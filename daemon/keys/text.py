@@ -27,7 +27,9 @@ def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
     if len(rows) > limit:
         lines.append(f"{len(rows) - limit} more keys: --limit, or --json")
     if not rows:
-        lines.append("no key of its raw table was queried: 'tideline keys log' shows what is recorded")
+        lines.append(
+            "no key of its raw table was queried: run 'tideline keys log' to see the recorded requests"
+        )
     return "\n".join(lines)
 
 
@@ -104,10 +106,7 @@ def _headline(answer: Answer) -> str:
         return f"{head}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
     if answer["driver_at_s"] is None:
         return f"{head}; no driver has run yet, so it is unknown which keys rows contain"
-    return (
-        f"{head}; {answer['columns']} of {answer['columns_max']} columns; decisions since the driver's "
-        "last batch"
-    )
+    return f"{head}; {answer['columns']} of {answer['columns_max']} columns, with later decisions"
 
 
 def _is_column(row: dict[str, Any]) -> bool:

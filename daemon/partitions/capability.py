@@ -32,7 +32,7 @@ class Partitions(Capability):
         Command(
             "partitions",
             "daemon.partitions.commands",
-            "Query the partition index, explain its answers, load and check it.",
+            "Query, explain, load and check the partition index.",
         ),
     )
 

@@ -74,7 +74,7 @@ def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], 
 
 @click.group(cls=CommandGroup)
 def partitions() -> None:
-    """Query the partition index, explain its answers, load and check it."""
+    """Query, explain, load and check the partition index."""
 
 
 @partitions.command("list")
@@ -122,7 +122,7 @@ def names(table: str, values: tuple[str, ...], limit: int | None, options: Catal
 
 @partitions.command()
 @click.argument("tables", nargs=-1)
-@click.option("--repair", is_flag=True, help="Load again what differs.")
+@click.option("--repair", is_flag=True, help="Load differing partitions again.")
 @catalog_options
 @click.pass_context
 def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: CatalogOptions) -> None:
@@ -218,7 +218,7 @@ def listing_text(answer: Answer) -> str:
     if not rows:
         lines = [
             (
-                "no table is in the partition index yet; the daemon ('tideline run') loads those that "
+                "the partition index has no tables yet; the daemon ('tideline run') loads the tables that "
                 "'catalog' names"
             )
         ]

@@ -30,27 +30,29 @@ class PartitionMetrics(MetricTable):
     staged = Metric(
         Gauge,
         "tideline_partitions_loading_staged",
-        "Partitions loaded so far, of tables that are being loaded.",
+        "Partitions loaded so far of the tables in progress.",
     )
     expected = Metric(
         Gauge,
         "tideline_partitions_loading_expected",
-        "Partitions at the source, of tables that are being loaded.",
+        "Partitions at the source of the tables in progress.",
     )
     drift = Metric(
         Counter, "tideline_partitions_drift", "Partitions that differed from the source in a check."
     )
     matched = Metric(Counter, "tideline_partitions_rows_matched", "Partitions in answers.")
-    plans = Metric(Counter, "tideline_partitions_plans", "Filters planned; a cached plan is not counted.")
+    plans = Metric(Counter, "tideline_partitions_plans", "Planned filters, without cached plans.")
     ranges = Metric(Counter, "tideline_partitions_ranges", "Ranges of keys in the planned filters.")
     caps_hit = Metric(
-        Counter, "tideline_partitions_caps_hit", "Planned filters with too many ranges, which were joined."
+        Counter,
+        "tideline_partitions_caps_hit",
+        "Planned filters whose ranges were joined because there were too many.",
     )
     rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.")
     answers_unknown = Metric(
         Counter,
         "tideline_partitions_answers_unknown",
-        "Answers to expressions that may contain partitions which do not match.",
+        "Answers to expressions that may contain partitions that do not match.",
     )
     answer_s = Metric(
         Histogram,

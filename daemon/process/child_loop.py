@@ -120,12 +120,14 @@ class ChildLoop:
             for event in self._listen(child):
                 self._process(event)
         if code is None:
-            log.warning("a child did not end in time and is killed", child=self.name, drain_s=self._drain_s)
+            log.warning(
+                "a child process did not end in time and is killed", child=self.name, drain_s=self._drain_s
+            )
 
     def _listen(self, child: Child) -> list[Mapping[str, Any]]:
         events, output = child.listen(LISTEN_S)
         for line in output:
-            log.info("output of a child", child=self.name, line=line)
+            log.info("output of a child process", child=self.name, line=line)
         if child.refused > self._refused:
             self.count_refused(child.refused - self._refused)
             self._refused = child.refused
@@ -138,6 +140,6 @@ class ChildLoop:
         try:
             return self.process_event(event)
         except MalformedEvent as error:
-            log.warning("an event of a child was ignored", child=self.name, problem=str(error))
+            log.warning("an event of a child process was ignored", child=self.name, problem=str(error))
             self.count_refused(1)
             return None

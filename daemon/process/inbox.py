@@ -81,7 +81,7 @@ class Inbox:
                 "the answer to a request cannot be written",
                 path=str(self._directory),
                 reason=error.strerror,
-                hint="Check the state volume: it may be full, read-only or gone.",
+                hint="Check the state volume: it may be full, read-only or missing.",
             ) from error
         return finished
 
@@ -223,7 +223,7 @@ def _await_answer(path: Path, timeout_s: float) -> Request:
     raise Transient(
         "the daemon did not answer in time",
         timeout_s=timeout_s,
-        hint="Run 'tideline status' to see what the daemon is doing.",
+        hint="Run 'tideline status' to see the state of the daemon.",
     )
 
 

@@ -93,7 +93,7 @@ def cross_gap(
     failpoint("relay.gap-written")
     outbox.skip_to(upto)
     stored.save(Position(upto), look_back=0)  # transactions that began before are not known
-    log.error("lost events are skipped on an operator's request", source=source, first=gap.lost[0], last=upto)
+    log.error("lost events are skipped at an operator's request", source=source, first=gap.lost[0], last=upto)
     return CrossedRelayGap(gap.lost[0] - 1, upto)
 
 

@@ -109,7 +109,7 @@ class Publisher:
         while self._pending:
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
-                    "records were not acknowledged in time", topic=self._topic, pending=self.pending
+                    "the broker did not acknowledge records in time", topic=self._topic, pending=self.pending
                 )
             self.poll(0.1)
         failpoint("relay.acknowledged")

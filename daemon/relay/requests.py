@@ -44,7 +44,7 @@ def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
 def _require_relayed(config: Config, source: str) -> None:
     names = [name for name, each in config.sources.items() if each.relay.enabled]
     if source not in names:
-        hint = f"Sources that are relayed here: {', '.join(names) or 'none'}."
+        hint = f"Sources of this relay: {', '.join(names) or 'none'}."
         raise ConfigError(
             "this configuration does not relay the source", hint=hint, key="sources", value=source
         )

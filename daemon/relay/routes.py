@@ -23,7 +23,7 @@ def gap_route(config: Config, audit: Audit) -> ApiRoute:
     operation = Operation(
         path=f"{BASE}/sources/{{name}}/cross-gap",
         tag="Sources",
-        summary="Let the relay of a source continue after lost events.",
+        summary="Continue the relay of a source after lost events.",
         answer=TypeAdapter(CrossedRelayGap),
         name="Name of the source.",
         body=TypeAdapter(NoParameters),

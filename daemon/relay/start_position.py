@@ -158,7 +158,7 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | No
     if not same:
         raise Inconsistent(
             "the last event of the topic differs from the event in the notification log",
-            hint="It is another metastore or one restored from a backup: see "
+            hint="The metastore is another one, or was restored from a backup: see "
             "docs/runbooks/relay.md#the-source-was-restored-from-a-backup. Or relay.record_bytes_max was "
             "changed while an event was partly written: restore the old value, let the relay continue, then "
             "change it.",

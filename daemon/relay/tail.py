@@ -241,5 +241,5 @@ class Tail:
             except FilesUnavailable as error:
                 # The topic itself holds the position; this copy is needed only if the topic becomes empty.
                 # The relay continues.
-                log.warning("the relay's position was not stored", code=error.code, problem=str(error))
+                log.warning("the relay's position could not be stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

@@ -29,7 +29,7 @@ class Replica(Capability):
         Command(
             "bootstrap",
             "daemon.replica.commands.bootstrap",
-            "Create the replica of a policy, once, before it is followed.",
+            "Create the replica of a policy. Run once, before the daemon follows it.",
         ),
         Command(
             "verify",
@@ -55,15 +55,15 @@ class Replica(Capability):
             is_internal=True,
         ),
         Command(
-            "prune", "daemon.replica.commands.operations", "Drop tables on the target that left a policy."
+            "prune",
+            "daemon.replica.commands.operations",
+            "Drop the target's copies of tables that left a policy.",
         ),
-        Command(
-            "compact", "daemon.replica.commands.compaction", "Queue compactions on the target, or show them."
-        ),
+        Command("compact", "daemon.replica.commands.compaction", "Queue or show compactions on the target."),
         Command(
             "promote",
             "daemon.replica.commands.endings",
-            "End the replication of a policy and let writers use its target database.",
+            "End the replication of a policy and open its target database to writers.",
         ),
         Command("retire", "daemon.replica.commands.endings", "End the replication of a policy."),
     )

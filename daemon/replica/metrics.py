@@ -53,13 +53,13 @@ class ReplicaMetrics(MetricTable):
     reconciled = Metric(
         Counter,
         "tideline_transactions_reconciled",
-        "Transactions that ended at the source without an event and were aborted on the target.",
+        "Transactions aborted on the target because they ended at the source without an event.",
     )
 
     constraints_left_out = Metric(
         Counter,
         "tideline_constraints_left_out",
-        "Foreign keys that were not created on the target, because the table they refer to is not there.",
+        "Foreign keys left out on the target because the table that they refer to is missing.",
     )
 
     batch_events = Metric(
@@ -72,17 +72,16 @@ class ReplicaMetrics(MetricTable):
     lane_events = Metric(
         Counter,
         "tideline_lane_events",
-        "Events that were given to a lane, by outcome: applied, ahead of their turn; or returned, and "
-        "applied by replay at their turn, "
-        "because no lane was free before or the lane failed.",
+        "Events given to a lane, by outcome: applied (ahead of their turn) or returned (applied by replay "
+        "at their turn, because no lane was free or the lane failed).",
         "outcome",
     )
 
     lane_busy_s = Metric(
         Counter,
         "tideline_lane_busy_seconds",
-        "Time for which lanes applied events, all lanes together; its rate is the average number of lanes "
-        "in use.",
+        "Time during which lanes applied events, summed over all lanes; its rate is the average number of "
+        "lanes in use.",
     )
 
     lane_queued_s = Metric(
@@ -100,13 +99,13 @@ class ReplicaMetrics(MetricTable):
     lookahead_transactions = Metric(
         Counter,
         "tideline_lookahead_transactions",
-        "Transactions that were opened ahead of their turn, with the first of each batch.",
+        "Transactions opened ahead of their turn, together with the first of each batch.",
     )
 
     lookahead_write_ids = Metric(
         Counter,
         "tideline_lookahead_write_ids",
-        "Write ids that were allocated together with those of later events.",
+        "Write ids allocated together with those of later events.",
     )
 
     lookahead_calls = Metric(
@@ -198,7 +197,7 @@ class PolicyObserver:
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
         """A foreign key was not created, because the table it refers to is not on the target."""
         log.warning(
-            "foreign key left out: the table it refers to is not on the target",
+            "foreign key left out: the table that it refers to is not on the target",
             projection=self._projection,
             table=table,
             constraint=name,

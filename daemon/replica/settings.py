@@ -20,7 +20,7 @@ class BootstrapConfig(Section):
         default=4,
         ge=1,
         le=64,
-        description="Policies that the daemon bootstraps at the same time. The others wait for their turn.",
+        description="Policies to bootstrap at the same time. The others wait.",
     )
 
 

@@ -30,7 +30,7 @@ _PARAMETERS: Final = (
     ),
     OperationParameter(
         "event",
-        "The event; the newest one of the source if it is left out.",
+        "The event; default: the newest one of the source.",
         {"type": "integer", "minimum": 0},
     ),
 )
@@ -67,7 +67,7 @@ class ReplicaReached:
         """Return whether the event is applied."""
         status = self.replicas.status_of(self.policy)
         if status is None or status.position is None:
-            reason = "the replica has not been created yet"
+            reason = "the replica does not exist yet"
             return Reached(is_true=False, wanted_event_id=self.event_id, reason=reason)
         applied = status.position.applied_event_id
         reached = Reached(

@@ -25,7 +25,7 @@ _LOOK: Final = f"{RELAY}#events-or-files-will-be-removed-before-they-are-read"
 _SOURCE_GAUGES: Final = (
     (
         "tideline_source_oldest_event_id",
-        "Oldest event id that the notification log still has.",
+        "Oldest event id in the notification log.",
         "oldest_event_id",
     ),
     ("tideline_source_log_retention_seconds", "How long the notification log keeps an event.", "log_s"),
@@ -39,12 +39,12 @@ _SOURCE_GAUGES: Final = (
 _READER_GAUGES: Final = (
     (
         "tideline_gap_left_seconds",
-        "Time until the reader's next event is removed from all places that it can read.",
+        "Time until the reader's next event is removed from the topic and the notification log.",
         "left_s",
     ),
     (
         "tideline_gap_retention_seconds",
-        "Time for which an event can be read; all of it is left to a reader that has caught up.",
+        "Time for which an event can be read; a reader that has caught up has all of it left.",
         "retention_s",
     ),
     (
@@ -59,7 +59,7 @@ _READER_GAUGES: Final = (
     ),
     (
         "tideline_directories_retention_seconds",
-        "How often the source looks for tables to compact, if the relay lists directories.",
+        "Interval at which the source looks for tables to compact, if the relay lists directories.",
         "directories_s",
     ),
 )

@@ -45,17 +45,17 @@ SHARED_COMMANDS: Final = (
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
     Command("dlq", "daemon.dead_letters.commands", "List, show and replay dead letters."),
     Command(
-        "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message names."
+        "docs", "daemon.terminal.pages", "Show the documentation, such as a section that a message refers to."
     ),
-    Command("doctor", "daemon.service.doctor", "Check the installation: one page for a report."),
-    Command("gap", "daemon.service.gap_commands", "Continue after events that the log of a source has lost."),
+    Command("doctor", "daemon.service.doctor", "Check the installation, and print one page for a report."),
+    Command("gap", "daemon.service.gap_commands", "Continue after events that the source's log has lost."),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
-    Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
+    Command("relay", "daemon.service.commands", "Run only the relays."),
     Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
     Command("status", "daemon.status.report.commands", "Show positions, lags and problems of the daemon."),
     Command("version", "daemon.status.report.commands", "Print the version."),
-    Command("wait", "daemon.waits.commands", "Wait until a replica or a table has reached a state."),
+    Command("wait", "daemon.waits.commands", "Wait until a replica or a table reaches a state."),
 )
 """Commands that belong to no capability."""
 

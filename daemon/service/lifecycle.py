@@ -247,7 +247,7 @@ class _Daemon:
 def _nothing_to_run(config_file: Path | None) -> ConfigError:
     """Return the error of a daemon without loops, which would report that it is ready and do nothing."""
     return ConfigError(
-        "nothing is configured that the daemon could run",
+        "the configuration contains nothing to run",
         file=str(config_file or "none"),
         hint="Name the right file with --config, or add 'sources' or 'flat'; docs/CONFIG.md has an example.",
     )
@@ -268,7 +268,7 @@ class _StatusFile:
         try:
             write_atomically(self._path, status.to_json())
         except OSError as error:
-            log.warning("cannot write the status file", path=str(self._path), problem=str(error))
+            log.warning("the status file cannot be written", path=str(self._path), problem=str(error))
 
 
 def process_registry(

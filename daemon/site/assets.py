@@ -33,7 +33,7 @@ def static_route() -> Route:
     async def endpoint(request: Request) -> Response:
         found = _read_all().get(request.path_params["name"])
         if found is None:
-            return problem_response(NotFound("there is no such file"))
+            return problem_response(NotFound("the file does not exist"))
         response = build_response(found.content, found.content_type)
         response.headers["cache-control"] = _CACHED
         return response

@@ -38,7 +38,7 @@ def list_values(_asked: Asked) -> dict[str, Any]:
 def page_values(asked: Asked) -> dict[str, Any]:
     """Return one page; raise NotFound."""
     if asked.name not in find_pages():
-        raise NotFound("there is no such page", hint="Open the list of pages.", page=asked.name[:100])
+        raise NotFound("the page does not exist", hint="Open the list of pages.", page=asked.name[:100])
     return {"title": _title(asked.name), "body": Markup(_html(asked.name))}  # noqa: S704 - our own pages
 
 

@@ -99,7 +99,9 @@ class FileCheck:
                 self._write_file(place.child(f"f{size_bytes}"), size_bytes)
             with self._step("list"):
                 names = {entry.name for entry in self.files.list(place)}
-            self._require(names >= {f"f{size_bytes}" for size_bytes in SIZES}, "a listing lacks a new file")
+            self._require(
+                names >= {f"f{size_bytes}" for size_bytes in SIZES}, "a new file is missing from a listing"
+            )
         finally:
             with self._step("remove"):
                 self.files.remove_tree(place)
@@ -117,7 +119,9 @@ class FileCheck:
                     writer.write(memoryview(content)[start : start + CHUNK_BYTES])
                 writer.publish()
             with self._step(f"read {count_text(size_bytes, 'byte')}"):
-                self._require(self._read(file) == content, "a file has other bytes than were written")
+                self._require(
+                    self._read(file) == content, "a file does not contain the bytes that were written"
+                )
         with self._step("stat"):
             self._require(self.files.stat(file).size_bytes == size_bytes, "a file has another size")
 

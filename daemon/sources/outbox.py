@@ -94,7 +94,7 @@ class Outbox:
         if current < event_id:
             raise Inconsistent(
                 "the metastore's newest event is older than the last relayed event",
-                hint="It was restored from a backup, or it is another metastore: see "
+                hint="The metastore was restored from a backup, or is another one: see "
                 "docs/runbooks/relay.md#the-source-was-restored-from-a-backup.",
                 source=self._settings.source,
                 relayed=event_id,
@@ -325,6 +325,6 @@ def _refusal_may_pass() -> Iterator[None]:
     except Refused as error:
         raise MetastoreUnavailable(
             "the metastore refuses to serve its notification log",
-            hint="Check the access rules of its notification API; it is tried again.",
+            hint="Check the access rules of its notification API; the relay tries again.",
             reason=str(error),
         ) from error

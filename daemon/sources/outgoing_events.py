@@ -136,7 +136,7 @@ class EventEncoder:
         try:
             self._connection().receive_write_events(0, _Nothing())
         except Unsupported:
-            log.info("the metastore does not report write events; they are found by listing directories")
+            log.info("the metastore does not report write events; the relay lists directories instead")
             self._listed = self._lister.to_listed_writes(self._connect, self._beat)
         except (BadInput, Refused):
             pass  # it has the call
@@ -278,8 +278,8 @@ class EventEncoder:
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""
         log.error(
-            "a commit is relayed without its write events; policies that it concerns read them for "
-            "themselves",
+            "a commit is relayed without its write events; the policies concerned read them from the "
+            "metastore",
             event_id=event.eventId,
             problem=str(problem),
         )

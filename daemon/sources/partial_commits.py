@@ -20,8 +20,8 @@ from handlers.decoding.header import WRITE_KIND
 from handlers.decoding.records.record_writer import Record
 
 
-_PROBLEM: Final = "the commit was partly relayed, and would be split into other parts now"
-_PARTLY_READ: Final = "the topic has lost a part of the commit, and it would be split into other parts now"
+_PROBLEM: Final = "the commit was relayed in part, and would now be split differently"
+_PARTLY_READ: Final = "the topic has lost a part of the commit, which would now be split differently"
 _MARKS: Final = frozenset({"enriched", "listed", "unreported"})
 _COMMIT: Final = "COMMIT_TXN"
 

@@ -206,7 +206,7 @@ class UnloggedPartitions:
             if isinstance(error, Transient | TooSlow):
                 self._paused_until_s = self._clock() + PAUSE_S
             log.warning(
-                "a partition without write event cannot be listed; replicas will list it",
+                "the files of a partition without a write event cannot be listed; replicas will list them",
                 location=location,
                 write_id=write_id,
                 problem=str(error) or f"no answer within {self._timeout_s:g} s",

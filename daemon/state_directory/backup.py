@@ -84,12 +84,14 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
         files = [BackedUpFile(**file) for file in manifest["files"]]
         is_known = manifest["format"] == FORMAT
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise BadInput("the directory is not a backup", path=str(path), reason=str(error)) from error
+        raise BadInput(
+            "the directory does not contain a backup", path=str(path), reason=str(error)
+        ) from error
     if not is_known or not all(_STATE_FILE.fullmatch(file.name) for file in files):
         raise BadInput("another version of Tideline wrote the backup", path=str(path))
     for file in files:
         if _describe(source / file.name, beat) != file:
-            raise BadInput("a file of the backup is not what was backed up", path=str(source / file.name))
+            raise BadInput("a file of the backup has changed since the backup", path=str(source / file.name))
         _require_sound(source / file.name)
     return files
 
@@ -117,11 +119,13 @@ def _make_empty(target: Path) -> None:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(target.iterdir()):
             raise InvalidRequest(
-                "the directory of a backup must be empty", directory=str(target), hint="Name a new directory."
+                "the directory for a backup must be empty",
+                directory=str(target),
+                hint="Name a new directory.",
             )
     except OSError as error:
         raise FilesUnavailable(
-            "the directory of the backup cannot be created", directory=str(target), reason=error.strerror
+            "the directory for the backup cannot be created", directory=str(target), reason=error.strerror
         ) from error
 
 

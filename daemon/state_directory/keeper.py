@@ -65,7 +65,7 @@ class StateKeeper:
                 )
                 store.fail(error)
             except TidelineError as error:  # closed meanwhile, or failed already: its owner reports that
-                log.debug("a state file was not checked", path=store.path, problem=str(error))
+                log.debug("a state file could not be checked", path=store.path, problem=str(error))
 
     def _do(self, request: Request, heartbeat: Heartbeat) -> dict[str, Any]:
         if request.get("do") != "backup":

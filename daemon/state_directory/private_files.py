@@ -43,7 +43,7 @@ def report_wide_files(directory: Path) -> None:
             "other users can reach the state directory",
             paths=wide[:REPORTED_MAX],
             count=len(wide),
-            hint="Give directories the mode 0700 and files 0600.",
+            hint="Set the mode of directories to 0700 and of files to 0600.",
         )
 
 

@@ -23,7 +23,7 @@ FLAT: Final = "docs/runbooks/flat-tables.md"
 ENDPOINT: Final = "docs/runbooks/endpoint.md"
 POLICIES: Final = "docs/guides/policies.md"
 MONITORING: Final = "docs/guides/monitoring.md"
-REMOVE_CAUSE: Final = "remove the cause: the daemon then tries it again"
+REMOVE_CAUSE: Final = "remove the cause; the daemon then tries again"
 SCAN: Final = "add the table to relay.scan_tables of the source"
 TABLES_MAX: Final = 20
 """Tables of one source that are reported."""

@@ -80,7 +80,7 @@ class DaemonAddress:
         except (OSError, ValueError) as error:
             raise ConfigError(
                 "a certificate for the connection to the daemon cannot be used",
-                hint="Check --ca-file and --cert-file; the latter holds a certificate and its key.",
+                hint="Check --ca-file and --cert-file; the latter must contain a certificate and its key.",
                 ca_file=self.ca_file,
                 cert_file=self.cert_file,
                 reason=getattr(error, "strerror", None) or str(error),
@@ -169,7 +169,7 @@ def daemon_option(command: Callable[..., Any]) -> Callable[..., Any]:
             "--ca-file",
             envvar="TIDELINE_CA_FILE",
             type=file,
-            help="Authority that signed the daemon's certificate (default: those of the system).",
+            help="Authority that signed the daemon's certificate (default: the system's authorities).",
         ),
         click.option(
             "--cert-file",

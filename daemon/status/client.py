@@ -40,7 +40,7 @@ def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daem
     last_status = _read(state_dir / STATUS_FILE)
     if last_status is None:
         raise NotFound(
-            "no daemon is running, and no status of an earlier one exists",
+            "no daemon is running, and no earlier one has left a status",
             hint="Start one with 'tideline run', or name the address of another with --url.",
             state_dir=str(state_dir),
         )

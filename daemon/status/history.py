@@ -74,7 +74,7 @@ class History:
             return
         except (OSError, ValueError, ValidationError) as error:
             log.warning(
-                "the history of the site begins again", path=str(self._path), problem=type(error).__name__
+                "the history of the site starts again", path=str(self._path), problem=type(error).__name__
             )
 
     def take(self, status: DaemonStatus) -> None:
@@ -113,4 +113,4 @@ class History:
         try:
             write_atomically(self._path, _POINTS.dump_python(self.points, mode="json"))
         except OSError as error:
-            log.warning("cannot write the history of the site", path=str(self._path), problem=str(error))
+            log.warning("the history of the site cannot be written", path=str(self._path), problem=str(error))

@@ -18,11 +18,11 @@ from daemon.status.summed_metrics import sum_up
 
 _SOURCE_GAUGES: Final = (
     ("tideline_source_event_id", "Newest event id of the source.", "current_event_id"),
-    ("tideline_relay_event_id", "Last event id that is completely in the topic.", "relayed_event_id"),
-    ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
+    ("tideline_relay_event_id", "Last event id whose record is completely in the topic.", "relayed_event_id"),
+    ("tideline_relay_lag_events", "Events of the source not yet in the topic.", "lag_events"),
     (
         "tideline_relay_lag_seconds",
-        "Time for which the relay has been behind the source, or could not read it; 0 if it has caught up.",
+        "How long the relay has been behind the source or unable to read it; 0 if it has caught up.",
         "lag_s",
     ),
 )
@@ -41,53 +41,53 @@ _SOURCE_COUNTERS: Final = (
     (
         "tideline_relay_unread",
         (
-            "Events, and write events of commits, that the metastore could not return; relayed without their "
-            "content."
+            "Events, and write events of commits, relayed without their content because the metastore could "
+            "not return them."
         ),
         "unread",
     ),
     (
         "tideline_relay_partitions_listed",
-        "Partitions without write event whose files the relay listed.",
+        "Partitions without a write event whose files the relay listed.",
         "listed",
     ),
     (
         "tideline_relay_partitions_unlisted",
-        "Partitions without write event that the relay could not list; replicas list them.",
+        "Partitions without a write event that the relay could not list; replicas list them.",
         "unlisted",
     ),
 )
 _PROJECTION_COUNTERS: Final = (
     (
         "tideline_events_duplicate",
-        "Records skipped because their events had already been applied.",
+        "Records skipped because their events were already applied.",
         "duplicates",
     ),
     (
         "tideline_events_filled",
-        "Events that were missing in the topic and read from the notification log.",
+        "Events missing in the topic and read from the notification log.",
         "filled",
     ),
     (
         "tideline_events_undecodable",
-        "Records that could not be decoded and were written to the dead-letter topic.",
+        "Undecodable records, written to the dead-letter topic.",
         "undecodable",
     ),
     ("tideline_events_unknown", "Events of unknown types.", "unknown"),
     (
         "tideline_events_foreign",
-        "Records that the source cannot have published; they were written to the dead-letter topic.",
+        "Records that the source cannot have published, written to the dead-letter topic.",
         "foreign",
     ),
 )
 _PROJECTION_GAUGES: Final = (
-    ("tideline_projection_event_id", "Last event id that was applied completely.", "event_id"),
-    ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
+    ("tideline_projection_event_id", "Last event id applied completely.", "event_id"),
+    ("tideline_projection_lag_events", "Events of the source not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
         (
-            "Time for which the projection has been behind the source, or the source could not be read; 0 "
-            "if it has caught up."
+            "How long the projection has been behind the source, or the source was unreadable; 0 if it has "
+            "caught up."
         ),
         "lag_s",
     ),
@@ -118,7 +118,7 @@ class StatusCollector(Collector):
             "tideline_start_timestamp_seconds", "Unix time at which the daemon started.", status.started_s
         )
         yield GaugeMetricFamily(
-            "tideline_loops_stuck", "Loops that have sent no heartbeat for too long.", len(status.stuck)
+            "tideline_loops_stuck", "Loops without a heartbeat for too long.", len(status.stuck)
         )
         actions = GaugeMetricFamily(
             "tideline_operator_actions",

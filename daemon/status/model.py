@@ -151,7 +151,7 @@ class ProjectionView:
     duplicates: int = 0
     """Records that had already been applied. This and the next four counts are since the daemon's start."""
     filled: int = 0
-    """Events that were missing in the topic and read from the notification log."""
+    """Events missing in the topic and read from the notification log."""
     undecodable: int = 0
     """Records written to the dead-letter topic."""
     unknown: int = 0

@@ -82,12 +82,12 @@ def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
     return Operation(
         path=f"{BASE}/status",
         tag="Status",
-        summary="The status of the daemon: sources, projections, and what needs an operator.",
+        summary="The status of the daemon: sources, projections, and problems that need an operator.",
         answer=STATUS_FORM,
         finish=finish,
         parameters=(
             OperationParameter(
-                "watch", "Send the status as server-sent events, one whenever it has changed.", TEXT
+                "watch", "Send the status as server-sent events, one after each change.", TEXT
             ),
         ),
         streams=True,

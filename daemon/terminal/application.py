@@ -71,7 +71,7 @@ def version_text() -> str:
 
 COMPLETION: Final = "_TIDELINE_COMPLETE"
 """The variable with which the script of a shell requests completions; click reads it."""
-LOCAL: Final = "Runs beside the state directory of the daemon, with its configuration, and has no --url."
+LOCAL: Final = "Runs on the daemon's machine, with its state directory and configuration, and has no --url."
 """Said by the help of every command that reads the configuration and cannot ask a daemon elsewhere."""
 
 
@@ -149,10 +149,10 @@ def json_option(command: Command) -> Command:
         is_eager=True,
         expose_value=False,
         callback=choose,
-        help="Form of the output; 'name' prints only names, and 'wide' leaves nothing out.",
+        help="Form of the output; 'name' prints only names, and 'wide' prints everything.",
     )
     return form(
-        click.option("--json", "as_json", is_flag=True, callback=choose_data, help="The same as -o json.")(
+        click.option("--json", "as_json", is_flag=True, callback=choose_data, help="Short for -o json.")(
             command
         )
     )

@@ -132,7 +132,9 @@ def describe_failure(error: Exception) -> TidelineError:
         command = "tideline" if context is None else context.command_path
         hint = f"Run '{command} --help' to see the usage."
         if isinstance(error, click.NoSuchOption) and error.option_name in {"--url", "--token-file"}:
-            hint = f"'{command}' runs beside the state directory of the daemon, with its configuration."
+            hint = (
+                f"'{command}' must run on the daemon's machine, with its state directory and configuration."
+            )
         return _Failure("usage", error.format_message(), hint)
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         return _Failure(

@@ -107,4 +107,4 @@ def _not_found(kind: str, wanted: str, known: Mapping[str, object]) -> NotFound:
     hint = (
         f"Did you mean {', '.join(map(repr, close))}?" if close else "Run 'tideline docs' to list the pages."
     )
-    return NotFound(f"the documentation has no such {kind}", hint=hint, **{kind: wanted})
+    return NotFound(f"the documentation does not have this {kind}", hint=hint, **{kind: wanted})

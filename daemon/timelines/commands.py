@@ -69,7 +69,12 @@ def latest(name: str, column: str | None, options: CatalogOptions) -> None:
 @click.argument("name")
 @click.argument("start")
 @click.argument("end")
-@click.option("--period", "periods", multiple=True, help="Use only this update period; may be repeated.")
+@click.option(
+    "--period",
+    "periods",
+    multiple=True,
+    help="Use only this update period. Repeat the option for further ones.",
+)
 @click.option("--strict", is_flag=True, help="Fail if anything is missing.")
 @click.option("--min-count", is_flag=True, help="Use the fewest partitions if weeks and months overlap.")
 @click.option("--where", type=click.Choice(["or", "in", "between"]), help="Print the condition as SQL.")
@@ -166,7 +171,9 @@ def listing_text(answer: Answer) -> str:
     ]
     lines = aligned_lines(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
     if not rows:
-        lines = ["no table has timelines yet; the daemon ('tideline run') loads those that 'catalog' names"]
+        lines = [
+            "no table has timelines yet; the daemon ('tideline run') loads the tables that 'catalog' names"
+        ]
     return "\n".join([*lines, *summary_lines(answer, "runs")])
 
 
@@ -195,7 +202,7 @@ def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
     if one["count"] == 0:
         return []
     if one["count"] is None and one["more_than"] is None:
-        rule = "values that are not in a timeline are not known; 'tideline timeline rebuild' lists them"
+        rule = "values outside of the timeline are unknown; run 'tideline timeline rebuild' to list them"
         return ["", f"{one['column']}: {rule}"]
     count = (
         f"more than {one['more_than']} values are"

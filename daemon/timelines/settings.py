@@ -35,7 +35,9 @@ Time = Annotated[str, AfterValidator(_check_time)]
 class FactTable(Section):
     """A storage table of a fact."""
 
-    start: Time | None = Field(default=None, description="First time for which the table is used (UTC).")
+    start: Time | None = Field(
+        default=None, description="Start of the time for which the table is used (UTC)."
+    )
     end: Time | None = Field(
         default=None, description="End of the time for which the table is used (UTC), excluded."
     )
@@ -53,7 +55,7 @@ class FactConfig(Section):
 FACTS: Final[ConfigSection[dict[str, FactConfig]]] = ConfigSection(
     "facts",
     dict[Name, FactConfig],
-    Field(default={}, max_length=10_000, description="Tables that are covered together, by name."),
+    Field(default={}, max_length=10_000, description="Tables to cover together, by name."),
 )
 
 

@@ -21,8 +21,8 @@ from state.errors import BadInput, NotFound
 _PARAMETERS: Final = (
     OperationParameter(
         "range",
-        "Wait until the partitions of 'table' or 'fact' cover this range: 2024-01-01..2024-02-01. Its end is "
-        "not part of it.",
+        "Wait until the partitions of 'table' or 'fact' cover this range: 2024-01-01..2024-02-01. The end "
+        "is excluded.",
         TEXT,
     ),
     OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),

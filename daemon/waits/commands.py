@@ -49,7 +49,7 @@ ANSWER_S: Final = 20.0
     "span",
     nargs=2,
     metavar="COLUMN START..END",
-    help="Wait until the partitions of --table or --fact cover this range, without its end.",
+    help="Wait until the partitions of --table or --fact cover this range, excluding its end.",
 )
 @click.option("--fact", help="The fact of --range, instead of --table.")
 @click.option("--source", help="Name of the source, if several have the table.")
@@ -59,7 +59,7 @@ ANSWER_S: Final = 20.0
     type=Quantity("s"),
     default="10m",
     show_default=True,
-    help="Time to wait at most, in seconds or as 10m; 0 checks once.",
+    help="Maximum time to wait, in seconds or as 10m; 0 checks once.",
 )
 @config_option
 @json_option

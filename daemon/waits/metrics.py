@@ -10,11 +10,11 @@ from daemon.process.metrics import Metric, MetricTable
 class WaitMetrics(MetricTable):
     """The metrics; thread-safe, never raises."""
 
-    present = Metric(Gauge, "tideline_waits", "Requests that wait for a condition now.")
+    present = Metric(Gauge, "tideline_waits", "Requests that are waiting for a condition.")
     ended = Metric(
         Counter,
         "tideline_waits_ended",
-        "Waits that have ended, by result: true, timeout, left (the client closed its connection), failed "
+        "Completed waits, by result: true, timeout, left (the client closed its connection), failed "
         "(such as an unknown name), refused (too many at once).",
         "result",
     )

@@ -32,8 +32,8 @@ waits longer repeats its request."""
 TIMEOUT_S: Final = 60.0
 _TIMEOUT: Final = OperationParameter(
     "timeout_s",
-    f"How long to wait at most, from 0 to {TIMEOUT_MAX_S:.0f}; 0 checks once. {TIMEOUT_S:.0f} if it is left "
-    "out.",
+    f"Maximum time to wait in seconds, from 0 to {TIMEOUT_MAX_S:.0f}; 0 checks once. Default: "
+    f"{TIMEOUT_S:.0f}.",
     {"type": "number", "minimum": 0, "maximum": TIMEOUT_MAX_S, "default": TIMEOUT_S},
 )
 
@@ -84,7 +84,7 @@ def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
     operation = Operation(
         path=PATH,
         tag="Waiting",
-        summary="Wait until a condition is true; the answer is a 504 if it is not true in time.",
+        summary="Wait until a condition is true; the answer is 504 if it does not become true in time.",
         answer=TypeAdapter(WaitAnswer),
         parameters=tuple(parameters.values()),
         problems={"504": "The condition was not true within the timeout."},
@@ -143,7 +143,7 @@ def _find_kind(known: Mapping[str, WaitKind], given: Mapping[str, str]) -> WaitK
     foreign = sorted(given.keys() - names)
     if foreign:
         raise BadInput(
-            "the condition does not have this parameter",
+            "this condition does not accept the parameter",
             condition=selected[0].name,
             parameter=foreign[0],
             known=sorted(names),

@@ -124,7 +124,7 @@ class Waits:
                 raise _stopping()
             if self._number >= self._waits_max:
                 self._metrics.ended.labels("refused").inc()
-                raise Overloaded("too many requests wait for a condition", limit=self._waits_max)
+                raise Overloaded("too many requests are waiting for a condition", limit=self._waits_max)
             self._number += 1
             self._metrics.present.set(self._number)
             waiting = self._waiting.get(condition)

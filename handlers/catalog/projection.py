@@ -269,7 +269,7 @@ class CatalogProjection:
                 "the table cannot be loaded now",
                 table=name,
                 reason=postponed.reason,
-                hint="It is tried again; 'tideline status' shows when it has succeeded.",
+                hint="Tideline tries again; 'tideline status' shows when the load has succeeded.",
             )
         self._require_followed(name)
         return True

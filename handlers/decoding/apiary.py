@@ -144,7 +144,7 @@ def decode_sns_message(record: JsonObject, limits: Limits, arrival: Arrival | No
 
 def _read_header(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: str) -> EventHeader:
     if arrival is None:
-        raise MalformedEvent("the format carries no event ids, and the record's offset is unknown")
+        raise MalformedEvent("the format has no event ids, and the record's offset is unknown")
     kind = record.get("eventType")
     fields = Fields(record, limits)
     try:

@@ -144,7 +144,7 @@ def _decompress(text: str, limits: Limits) -> bytes:
     if stream.unconsumed_tail or (not stream.eof and len(data) >= limits.message_bytes):
         raise _too_long(limits)
     if not stream.eof:
-        raise MalformedEvent("the compressed message ends too early", size_bytes=len(data))
+        raise MalformedEvent("the compressed message is truncated", size_bytes=len(data))
     if stream.unused_data:
         raise MalformedEvent("bytes follow the compressed message", size_bytes=len(stream.unused_data))
     return data

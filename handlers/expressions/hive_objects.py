@@ -85,7 +85,7 @@ class _Objects:
             raise Unreadable("an expression that is not a call")
         root = self._read_object(self._read_call)
         if root is None or self._input.position != len(self._input.data):
-            raise Unreadable("bytes behind the expression")
+            raise Unreadable("bytes after the expression")
         return root.tree
 
     def _read_object(self, read: Callable[[], T]) -> T | None:
@@ -103,7 +103,7 @@ class _Objects:
     def _read_text(self) -> str:
         text = self._read_object(self._input.read_text)
         if not isinstance(text, str):
-            raise Unreadable("a text is missing")
+            raise Unreadable("a string is missing")
         return text
 
     # Nodes
@@ -111,10 +111,10 @@ class _Objects:
     def _read_node(self, name: str | None) -> _Node:
         readers = {_COLUMN: self._read_column, _CONSTANT: self._read_constant, _CALL: self._read_call}
         if name not in readers:
-            raise Unreadable("a node that expressions do not have")
+            raise Unreadable("an unknown kind of node")
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise Unreadable("an expression that is too deep")
+            raise Unreadable("an expression that is nested too deeply")
         node = self._read_object(readers[name])
         self._depth -= 1
         if not isinstance(node, _Node):
@@ -194,16 +194,16 @@ class _Objects:
             self._require_null()  # argumentOIs
             for _ in range(2):  # egt, elt
                 if self._input.read_class() not in _COMPARISONS:
-                    raise Unreadable("a comparison that BETWEEN does not have")
+                    raise Unreadable("an unsupported comparison in BETWEEN")
                 self._read_object(lambda: self._read_fields_of_function(f"{_GENERIC}OPEqual"))
             self._read_result()
         elif name != _TO_DATE:
-            raise Unreadable("a function that is not read")
+            raise Unreadable("an unsupported function")
         return name
 
     def _require_null(self) -> None:
         if self._input.read_class() is not None:
-            raise Unreadable("an object that is not read")
+            raise Unreadable("an unsupported object")
 
     def _read_comparison_type(self) -> None:
         """Read a value of an enumeration, which Kryo 5 does not count among the objects."""
@@ -217,7 +217,7 @@ class _Objects:
         if name == "org.apache.hadoop.io.BooleanWritable":
             self._read_object(self._input.read_boolean)
         elif name is not None:
-            raise Unreadable("a result that is not a truth value")
+            raise Unreadable("a result that is not a boolean")
 
     # Types and values
 
@@ -228,7 +228,7 @@ class _Objects:
             f"{_TYPES}DecimalTypeInfo": self._read_decimal,
         }
         if name not in readers:
-            raise Unreadable("a type that is not read")
+            raise Unreadable("an unsupported type")
         found = self._read_object(readers[name])
         if not isinstance(found, str):
             raise Unreadable("a type is missing")
@@ -264,10 +264,10 @@ class _Objects:
             f"{_COMMON}HiveDecimal": self._read_hive_decimal,
         }
         if name not in objects:
-            raise Unreadable("a constant that is not read")
+            raise Unreadable("an unsupported constant")
         found = self._read_object(objects[name])
         if found is not None and not isinstance(found, str):
-            raise Unreadable("a constant that is not one")
+            raise Unreadable("an invalid constant")
         return found
 
     def _read_inner(self, read: Callable[[], T]) -> T:
@@ -332,7 +332,7 @@ class _Objects:
         sign = self._input.read_signed()
         digits = high * 10**32 + middle * 10**16 + low
         if not 0 <= scale <= 38 or digits < 0 or sign not in {-1, 0, 1}:
-            raise Unreadable("a decimal number that is none")
+            raise Unreadable("an invalid decimal number")
         text = str(digits).rjust(scale + 1, "0")
         text = f"{text[:-scale]}.{text[-scale:]}" if scale else text
         return f"-{text}" if sign < 0 else text
@@ -341,7 +341,7 @@ class _Objects:
 def _to_local(milliseconds: int) -> dt.datetime:
     moment = dt.datetime.fromtimestamp(milliseconds // 1_000)  # noqa: DTZ006 - as Java prints it, see the caller
     if moment.date() < _JULIAN:
-        raise Unreadable("a date of the Julian calendar")
+        raise Unreadable("a date in the Julian calendar")
     return moment
 
 
@@ -351,6 +351,6 @@ def _write_date(date: dt.date) -> str:
 
 def _write_timestamp(moment: dt.datetime, nanoseconds: int) -> str:
     if not 0 <= nanoseconds < 10**9:
-        raise Unreadable("a fraction of a second that is none")
+        raise Unreadable("an invalid fraction of a second")
     fraction = f"{nanoseconds:09d}".rstrip("0") or "0"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction}"

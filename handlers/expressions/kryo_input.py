@@ -55,7 +55,7 @@ class KryoInput:
         """Return a truth value."""
         value = self.read_byte()
         if value > 1:
-            raise Unreadable("a truth value that is neither true nor false")
+            raise Unreadable("an invalid boolean")
         return value == 1
 
     def read_number(self, bits: int = 32) -> int:
@@ -114,14 +114,14 @@ class KryoInput:
             elif first >> 4 == 0b1110:
                 unit = (first & 0x0F) << 12 | self._read_continuation() << 6 | self._read_continuation()
             else:
-                raise Unreadable("a text that is not encoded as Java's")
+                raise Unreadable("a string that is not in Java's encoding")
             units += unit.to_bytes(2, "big")
         return units.decode("utf-16-be")
 
     def _read_continuation(self) -> int:
         byte = self.read_byte()
         if byte >> 6 != 0b10:
-            raise Unreadable("a text that is not encoded as Java's")
+            raise Unreadable("a string that is not in Java's encoding")
         return byte & 0x3F
 
     def read_class(self) -> str | None:
@@ -134,11 +134,11 @@ class KryoInput:
             if number == len(self._names):
                 self._names.append(self.read_text() or "")
             elif number > len(self._names):
-                raise Unreadable("the name of a class that was not given")
+                raise Unreadable("a reference to an unknown class name")
             return self._names[number]
         name = self.registered.get(head - 2)
         if name is None:
-            raise Unreadable("a class that expressions do not have")
+            raise Unreadable("an unknown class")
         return name
 
     def begin_object(self) -> int | None:
@@ -154,7 +154,7 @@ class KryoInput:
             return len(self._objects) - 1
         number = mark - 2
         if number >= len(self._objects) or self._objects[number] is _OPEN:
-            raise Unreadable("a reference to an object that was not read before")
+            raise Unreadable("a reference to an unknown object")
         raise Known(self._objects[number])
 
     def end_object(self, number: int, value: object) -> None:

@@ -114,7 +114,7 @@ class HBaseStore:
         again.
         """
         with self._lock:
-            assert self._open is None, "this thread has a transaction open already"
+            assert self._open is None, "this thread already has an open transaction"
             self._end_interrupted()
             transaction = self._open = HBaseTransaction(self)
             try:
@@ -174,7 +174,7 @@ class HBaseStore:
             return
         self._is_clean = False
         if self._undo_rows and undo_log.rows(self.gateway) != self._undo_rows:
-            raise HBaseUnavailable("another process has rolled the open transaction back")
+            raise HBaseUnavailable("another process rolled back the open transaction")
         redo_log.write(self.gateway, writes)
         failpoint("hbase-logged")
         self._apply(writes, has_undo_log=bool(self._undo_rows))

@@ -131,7 +131,7 @@ class ConnectionPool:
                 return
             self._waiting.remove(turn)
         raise MetastoreUnavailable(
-            "all connections to the metastore stayed in use",
+            "all connections to the metastore remained in use",
             addresses=[str(address) for address in self.addresses],
             limit=self._connections_max,
             hint="If the metastore answers in time, raise connections_max of the source or target.",

@@ -180,7 +180,7 @@ class ReplayedTransactionCalls(TransactionCalls):
             if substitute is None:
                 raise
         log.warning(
-            "the target lost a transaction while opening it; it is replaced",
+            "the target lost a transaction while opening it; another one replaces it",
             policy=policy,
             source_txn=source_txn,
             substitute=substitute,

@@ -132,7 +132,7 @@ class TransactionCalls(Session):
         }
         missing = [table for table in tables if table.lower() not in by_table]
         if missing:
-            raise ServerFault("the metastore left tables out of its list of write ids", tables=missing[:10])
+            raise ServerFault("the metastore's list of write ids lacks tables", tables=missing[:10])
         return [by_table[table.lower()] for table in tables]
 
     def _valid_txns(self) -> str:

@@ -236,7 +236,7 @@ def _warn_of_lost_text(slot: Slot) -> str:
     """
     if slot.type is not ColumnType.DOUBLE:
         return ""
-    return "; 7 will read as 7.0 in hours written before the promotion, until they are backfilled"
+    return "; in hours written before the promotion, 7 reads as 7.0 until they are backfilled"
 
 
 def _is_immediate(slot: Slot, target: ColumnType, retained: RetainedValues) -> bool:

@@ -144,9 +144,9 @@ def _select(
             decisions[key] = Decision(key, Verdict.UNSEEN, "no row contains it")
             unseen.append(_selected_key(group, len(unseen) + 1))
         elif len(selected) >= rules.columns_max:
-            decisions[key] = Decision(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
+            decisions[key] = Decision(key, Verdict.OVER_CAP, f"{rules.columns_max} keys have a higher rank")
         elif not is_listed and not quotas.charge(group.requested.users):
-            reason = f"each of its users has {rules.columns_per_user_max} columns already"
+            reason = f"each of its users already has {rules.columns_per_user_max} columns"
             decisions[key] = Decision(key, Verdict.OVER_QUOTA, reason)
         else:
             selected.append(_selected_key(group, len(selected) + 1))

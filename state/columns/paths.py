@@ -92,7 +92,7 @@ def parse_column_key(text: str) -> KeyPath:
     if end < len(path):
         key = KeyPath(members) if members else None
         raise BadInput(
-            "a column cannot hold a part that is selected by an array subscript or a wildcard",
+            "a column cannot contain a part selected by an array subscript or a wildcard",
             path=text[:200],
             part=path[end:][:40],
             hint="" if key is None else f"Use {key}: the column then holds its whole value as JSON text.",

@@ -209,8 +209,8 @@ def _ancestors(key: KeyPath) -> list[KeyPath]:
 
 def _displaced_key(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
     if into is None:
-        return DisplacedKey(key, None, "far more users request its members")
-    return DisplacedKey(key, into, f"{into} serves it: {objects[into]}")
+        return DisplacedKey(key, None, "many more users request its members")
+    return DisplacedKey(key, into, f"the column of {into} contains it: {objects[into]}")
 
 
 def _group(key: KeyPath, group: Sequence[RequestedKey]) -> KeyGroup:

@@ -147,7 +147,7 @@ def _check_narrowed(before: Slot, after: Slot) -> None:
     if before.type is not ColumnType.STRING or not after.type.is_numeric:
         _refuse("only a STRING column may be narrowed, and only to a number", before, after)
     if (before.key, before.name) != (after.key, after.name):
-        _refuse("a slot that is narrowed must keep its key", before, after)
+        _refuse("a narrowed slot must keep its key", before, after)
 
 
 def _check_slot(before: Slot, after: Slot, *, proven: bool) -> None:
@@ -156,7 +156,7 @@ def _check_slot(before: Slot, after: Slot, *, proven: bool) -> None:
     if not proven and not readers_accept(before.type, after.type):
         _refuse("a type may become STRING only after the retained files are rewritten", before, after)
     if not proven and (before.key, before.name) != (after.key, after.name):
-        _refuse("a slot may take another key only if no retained file holds a value in it", before, after)
+        _refuse("a slot may take another key only if no retained file contains a value in it", before, after)
 
 
 def _refuse(reason: str, before: Slot, after: Slot) -> None:

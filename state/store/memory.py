@@ -54,7 +54,7 @@ class MemoryStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open the only write transaction; it takes effect when the block ends without an error."""
         with self._lock:
-            assert self._open is None, "this thread has a transaction open already"
+            assert self._open is None, "this thread already has an open transaction"
             transaction = self._open = MemoryTransaction(self._entries)
             try:
                 yield transaction

@@ -131,7 +131,7 @@ class SqliteStore:
         and the store fails until ``recover`` succeeds.
         """
         with self._lock:
-            assert self._open is None, "this thread has a transaction open already"
+            assert self._open is None, "this thread already has an open transaction"
             began = 0 if self._checkpoints is None else self._checkpoints.ended
             self.execute("BEGIN IMMEDIATE")
             changes = self._connection.total_changes
@@ -311,11 +311,11 @@ class SqliteStore:
         refuse_newer(self.path, stored=stored_version, supported=schema_version)
         if any(step not in migrations for step in steps):
             raise StateCorrupt(
-                "the state file is too old to be migrated by this version of Tideline",
+                "the state file is too old for this version of Tideline to migrate",
                 path=self.path,
                 stored_version=stored_version,
                 supported_version=schema_version,
-                hint="Migrate it with a version in between, or move the file away and bootstrap again.",
+                hint="Migrate it with an intermediate version, or move the file away and bootstrap again.",
             )
         with translate_errors(self.path, was_open=True):
             copy_before_migration(self._connection, self.path, stored)

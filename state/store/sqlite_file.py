@@ -196,15 +196,15 @@ def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) 
         )
     if code in _UNUSABLE:
         return FilesUnavailable(
-            "the state file cannot be written any more",
+            "the state file can no longer be written",
             path=path,
             reason=reason,
-            hint="Check the state volume: it may be read-only or gone. Work continues from the last "
-            "position once it is back.",
+            hint="Check the state volume: it may be read-only or missing. Work continues from the last "
+            "position once it is available again.",
         )
     if code == sqlite3.SQLITE_FULL:
         return FilesUnavailable(
-            "the disk of the state file is full; nothing of this transaction was kept",
+            "the disk of the state file is full; this transaction was not stored",
             path=path,
             hint="Free space on the state volume; the work is then repeated from the last position.",
         )

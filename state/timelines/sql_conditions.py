@@ -90,7 +90,7 @@ def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | 
     if bounds and (ignored is None or not ignored.is_complete):
         what = "are not known" if ignored is None else f"are more than {IGNORED_MAX}"
         raise BadInput(
-            f"BETWEEN may also select values that are not in the timeline; they {what}",
+            f"BETWEEN may also select values outside of the timeline, which {what}",
             hint="Use OR or IN."
             if ignored is not None
             else "Use OR or IN, or load the table from its partitions ('tideline timeline rebuild').",
@@ -103,7 +103,7 @@ def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | 
     ]
     if between:
         raise BadInput(
-            "BETWEEN would also select values that are not in the timeline",
+            "BETWEEN would also select values outside of the timeline",
             values=between[:SHOWN_MAX],
             count=len(between),
             hint="Use OR or IN.",

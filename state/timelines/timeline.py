@@ -201,7 +201,7 @@ def _refuse_contradiction(
         others = None if other is form else other.read(period, own)
         if others and others != runs:
             raise TimelineInconsistent(
-                "two forms hold different partitions", named=form.name, other=other.name
+                "two storage forms contain different partitions", named=form.name, other=other.name
             )
 
 
@@ -240,7 +240,7 @@ def build_form_properties(
             form=form.name,
             characters=length,
             limit=PROPERTIES_CHARS_MAX,
-            hint="Choose another form, for example ranges for many holes in few gaps.",
+            hint="Choose another form, for example 'ranges' if many holes are adjacent.",
         )
     start = build_key_prefix(timeline.period, timeline.column)
     old = select_keys(properties, timeline.period, timeline.column)

@@ -179,7 +179,7 @@ class MappingEntries:
         opened = {(table, w): txn_id for table, ids in self.tables.items() for w, txn_id in ids.open.items()}
         assert allocations == opened, (allocations, opened)
         assert sum(len(txn.by_table) for txn in self.txns.values()) == len(allocations), (
-            "one write id, two transactions"
+            "one write id belongs to two transactions"
         )
         for ids in self.tables.values():
             ids.check()

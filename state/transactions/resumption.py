@@ -71,14 +71,14 @@ def find_obstacle(
         return f"it was renamed from '{stopped.table}' since it was quarantined"
     ended = {txn_id for _, txn_id in stopped.held - held}
     if ended:
-        return f"transactions that were writing into it have ended or are unknown: {_some(ended)}"
+        return f"transactions that were writing into it ended or are unknown: {_some(ended)}"
     return _find_change(stopped, target)
 
 
 def _find_change(stopped: StoppedTable, target: TargetWriteIds | None) -> str | None:
     """Return the difference from the state that replay left on the target; None if nothing changed."""
     if target is None:
-        return "the target does not have the table, or not all its rows"
+        return "the target lacks the table, or some of its rows"
     if target.high_water_mark != stopped.high_water_mark:
         return (
             f"the target has allocated write ids up to {target.high_water_mark}, but replay stopped at "

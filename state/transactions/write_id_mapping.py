@@ -155,7 +155,7 @@ class WriteIdMapping:
         txn = self._entries.txns.get(txn_id)
         if txn is None:
             raise _contradiction(
-                "a target transaction stands for a source transaction without write ids", txn_id=txn_id
+                "a target transaction replaces a source transaction without write ids", txn_id=txn_id
             )
         if txn.target_txn not in {None, target_txn}:
             raise TargetDiverged(

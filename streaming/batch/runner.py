@@ -101,7 +101,7 @@ class BatchRunner:
             raise Inconsistent(
                 "a batch in the table would now be built from other rows",
                 batch=batch,
-                hint="Spark's checkpoint was modified by hand. Restore it, or start with a new checkpoint.",
+                hint="Spark's checkpoint was modified manually. Restore it, or start with a new checkpoint.",
             )
         return self.finish(staged)
 
@@ -255,7 +255,7 @@ def _check_complete(staged: StagedFiles, rows: int) -> None:
     """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
     if rows != staged.counts["rows"]:
         raise Inconsistent(
-            "the files of a batch do not hold its rows",
+            "the files of a batch do not contain its rows",
             directory=staged.directory,
             rows=staged.counts["rows"],
             found=rows,

@@ -157,7 +157,7 @@ def propose_proven(
         filled = files.find_filled(partitions, reused) if reused else frozenset()
         if not filled:
             return proposal
-        assert not filled <= retained.filled, "a slot that holds a value must not be reused"
+        assert not filled <= retained.filled, "a slot that contains a value must not be reused"
         retained = replace(retained, filled=retained.filled | filled)
 
 

@@ -208,13 +208,13 @@ def _describe_failure(text: str) -> TidelineError:
         )
     if missing := _NO_PYTHON.search(text):
         return ConfigError(
-            "the executors of copy jobs have no such Python", path=missing[1], hint=_PYTHON_HINT
+            "the executors of copy jobs do not have this Python", path=missing[1], hint=_PYTHON_HINT
         )
     if other := _OTHER_PYTHON.search(text):
         return ConfigError(
             "the executors of copy jobs have another version of Python", reason=other[0], hint=_PYTHON_HINT
         )
-    return Transient("Spark gave up a copy job", reason=_first_cause(text))
+    return Transient("Spark gave up on a copy job", reason=_first_cause(text))
 
 
 def _first_cause(text: str) -> str:

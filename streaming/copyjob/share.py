@@ -159,7 +159,7 @@ def read_copy(values: Mapping[str, Any]) -> SizedTask:
         task = CopyTask(SourceFile(**values["source"]), values["target"], values["above"])
         return SizedTask(task, int(values["bytes"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise MalformedEvent("a copy of a job cannot be read", reason=repr(error)) from error
+        raise MalformedEvent("a copy instruction of a job cannot be read", reason=repr(error)) from error
 
 
 def write_outcome(outcome: Outcome) -> dict[str, Any]:

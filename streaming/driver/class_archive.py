@@ -113,7 +113,7 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
                 raise ConfigError(
                     "Java has not written a class archive",
                     directory=str(path.parent),
-                    hint="It needs 200 MB there. Standard error has Java's own message.",
+                    hint="The archive needs 200 MB there. Standard error contains Java's message.",
                 )
             written.chmod(0o644)
             _seal(written)

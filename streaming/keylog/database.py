@@ -283,7 +283,7 @@ def convert_error(error: exc.SQLAlchemyError, address: str) -> TidelineError:
             "the key log's file is damaged or is not a database",
             address=address,
             reason=reason,
-            hint="Move the file away. The query sources are then mined again, as far back as they reach.",
+            hint="Move the file away. The query sources are then mined again as far back as they reach.",
         )
     if isinstance(error, exc.DataError):
         return BadInput("the database refuses a value", address=address, reason=reason)

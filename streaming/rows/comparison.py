@@ -164,7 +164,9 @@ def find_format(input_format: str | None) -> str:
     for part, spark_format in FORMATS.items():
         if part in name:
             return spark_format
-    raise Unsupported("rows of this format are not compared", format=input_format, supported=sorted(FORMATS))
+    raise Unsupported(
+        "rows of this format cannot be compared", format=input_format, supported=sorted(FORMATS)
+    )
 
 
 def summarize_rows(
@@ -177,7 +179,7 @@ def summarize_rows(
     for name, each in files.items():
         if each.plain and each.deletes:
             raise Unsupported(
-                "rows from before the table was transactional have been deleted; they have no row ids in "
+                "rows from before the table was transactional have been deleted, and have no row ids in "
                 "their files",
                 partition=name,
             )

@@ -104,7 +104,7 @@ class TopicGuard:
             )
         if any(end < offsets.get(part, 0) for part, end in topic.stable.items()):
             raise Transient(
-                "records that were read belong to a transaction that is still open",
+                "records already read belong to a transaction that is still open",
                 topic=self._name,
                 read=dict(offsets),
                 committed=dict(topic.stable),

@@ -131,7 +131,7 @@ def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
         return rows
     if not is_available(rows.sparkSession):
         raise ConfigError(
-            "documents that follow each other in a record cannot be split without Tideline's parser",
+            "consecutive documents in one record cannot be split without Tideline's parser",
             setting=SETTING,
             hint="Remove the setting from flat.NAME.spark.conf, or set flat.NAME.source.documents to 'one'.",
         )

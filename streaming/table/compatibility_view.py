@@ -107,7 +107,7 @@ class CompatibilityView:
         parameters = {OLD_NAME + name: where.text for name, where in old_names.items()}
         if any(len(key) > KEY_CHARS_MAX for key in parameters) or len(parameters) > OLD_NAMES_MAX:
             raise LimitExceeded(
-                "the view has too many old names, or one that is too long", names=len(parameters), hint=""
+                "the view has too many old names, or a name that is too long", names=len(parameters), hint=""
             )
         columns = [FieldSchema(name=each.name, type=each.type) for each in build_columns(state, old_names)]
         return Table(

@@ -127,5 +127,5 @@ def _not_an_hour(values: Sequence[str], columns: Sequence[str]) -> BadPartitionV
         "a partition of the flat table does not name an hour",
         values=list(values)[:8],
         columns=list(columns),
-        hint="The partition was added by hand. Drop it; its data stays.",
+        hint="The partition was added manually. Drop it; its data remains.",
     )

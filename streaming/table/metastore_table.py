@@ -250,7 +250,7 @@ def _check_locations_differ(partitions: Sequence[HourPartition]) -> None:
                 location=str(each.location),
                 partitions=[list(other.values), list(each.values)],
                 hint="Hive reads such a directory once and loses rows. Drop the partition that was added "
-                "by hand.",
+                "manually.",
             )
 
 

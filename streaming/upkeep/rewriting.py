@@ -240,5 +240,5 @@ def _check_complete(
             rows=old.rows,
             new_rows=new.rows,
             columns=lost[:20],
-            hint="The hour is unchanged. The rewritten files are in the next version directory beside it.",
+            hint="The hour is unchanged. The rewritten files are in the next version directory.",
         )

@@ -187,7 +187,7 @@ def _choose_type(misfits: dict[ColumnType, int], slot: Slot, target: ColumnType 
         return fitting[0]
     widest = ColumnType.DOUBLE if target is None else target
     raise InvalidRequest(
-        "the column holds values that do not fit",
+        "the column contains values that do not fit",
         column=slot.name,
         type=widest.hive,
         misfits=misfits[widest],

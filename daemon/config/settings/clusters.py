@@ -51,8 +51,8 @@ _Connections = Annotated[
     Field(
         ge=2,
         le=1024,
-        description="Connections to the metastore that all policies of the daemon together use at a time. A "
-        "call waits for one at most until its deadline.",
+        description="Connections to the metastore for all policies of the daemon together. A call waits for "
+        "a connection until its deadline.",
     ),
 ]
 
@@ -62,12 +62,13 @@ class RelayConfig(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether this daemon publishes the source's log. Set it to false if another one does.",
+        description="Whether this daemon publishes the source's notification log. Set it to false if "
+        "another daemon does.",
     )
     start: StartAt = Field(
         default="current",
         union_mode="left_to_right",
-        description="Where to begin if neither the topic nor the state has a position: 'current' (after the "
+        description="First event if neither the topic nor the state has a position: 'current' (after the "
         "newest event), 'earliest' (the oldest retained event) or an event id.",
     )
     batch_events: int = Field(
@@ -77,34 +78,34 @@ class RelayConfig(Section):
         default=REPLY_BYTES_MAX,
         ge=1024 * 1024,
         le=8 * 1024 * 1024 * 1024,
-        description="Largest answer of the metastore that is read into memory. A larger one is requested "
-        "again in smaller pieces; a single event above it is relayed without its content. Write events of a "
-        "transaction are not held in memory and may be sixteen times as large.",
+        description="Largest answer of the metastore to read into memory. The relay requests a larger one "
+        "again in smaller pieces, and relays a single event above the limit without its content. Write "
+        "events of a transaction are not held in memory and may be sixteen times as large.",
     )
     call_timeout_s: float = Field(
         default=60,
         gt=0,
         le=3600,
-        description="Time for one call to the metastore, repetitions included. While write events arrive, "
-        "it counts from the last byte.",
+        description="Time limit of one metastore call, including retries. For write events, the time counts "
+        "from the last byte received.",
     )
     record_bytes_max: int = Field(
         default=524_288,
         ge=4096,
         le=16 * 1024 * 1024,
-        description="Maximum size of a Kafka record; commits with more files are split into more parts.",
+        description="Maximum size of a Kafka record. Commits with more files have more parts.",
     )
     list_partitions: bool = Field(
         default=True,
         description="Whether the relay lists partitions that Hive left out of a transaction's write events, "
         "in databases that policies replicate. It needs read_roots and the settings of 'files'. Otherwise "
-        "replicas list them, when a compaction may have removed the files.",
+        "replicas list them later, and a compaction may have removed the files by then.",
     )
     scan_tables: list[Annotated[str, AfterValidator(_check_table)]] = Field(
         default=[],
         max_length=10_000,
-        description="Partitioned tables ('db.table') of a source before Hive 4 into which programs write "
-        "without events: Hive's streaming API, HCatalog, Impala. At each commit, the relay looks for "
+        description="Partitioned tables ('db.table') of a source before Hive 4 that receive writes without "
+        "events: from Hive's streaming API, HCatalog or Impala. At each commit, the relay looks for "
         "partitions whose directories have changed, which costs one listing of each inner directory.",
     )
     poll_min_s: float = Field(
@@ -117,8 +118,7 @@ class RelayConfig(Section):
         default=0.2,
         gt=0,
         le=600,
-        description="Longest pause between two calls to an idle source, and so the longest delay of a new "
-        "event.",
+        description="Longest pause between two calls to an idle source; a new event waits at most this long.",
     )
     topic_retention_s: int = Field(
         default=TOPIC_RETENTION_S,
@@ -155,8 +155,7 @@ class AuthConfig(Section):
         | None
     ) = Field(
         default=None,
-        description="Principal that Tideline logs in as; default: the first one of the keytab. Only for "
-        "'kerberos'.",
+        description="Principal of Tideline; default: the first one in the keytab. Only for 'kerberos'.",
     )
     keytab: Path | None = Field(
         default=None,
@@ -221,7 +220,7 @@ class SigningConfig(Section):
     accept: Annotated[list[SigningKey], BeforeValidator(as_list)] = Field(
         default=[],
         max_length=4,
-        description="Keys that readers accept as well, while a key is being replaced.",
+        description="Further keys that readers accept while you replace the key.",
     )
 
 
@@ -232,7 +231,7 @@ class SourceConfig(Section):
         min_length=1, max_length=16, description="Addresses of the source's metastore, tried in this order."
     )
     auth: AuthConfig | None = Field(
-        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
+        default=None, description="Login at the metastore; omit it if the metastore does not require SASL."
     )
     connections_max: _Connections = CONNECTIONS_MAX
     topic: Topic = Field(
@@ -241,21 +240,23 @@ class SourceConfig(Section):
     )
     format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
         default="auto",
-        description="Format of the topic's records; 'auto' recognizes each record. With a relay of this "
-        "daemon, only 'tideline-1' is read.",
+        description="Format of the topic's records; 'auto' recognizes each record. If this daemon relays "
+        "the source, readers accept only 'tideline-1'.",
     )
     signing: SigningConfig | None = Field(
         default=None,
         description="Signatures of the topic's records. If given, the relay signs each record, and readers "
-        "refuse all others. Only for the format 'tideline-1'.",
+        "refuse records without a valid signature. Only for the format 'tideline-1'.",
     )
-    relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
+    relay: RelayConfig = Field(
+        default=RelayConfig(), description="How the relay publishes the notification log."
+    )
     read_roots: Locations = Field(
         default=[],
         max_length=64,
-        description="Locations that files may be copied from: the warehouse, the external locations and the "
-        "change manager's root. Events name the files to copy, so this limits what a writer to the topic "
-        "can make Tideline read. Required as soon as a policy uses the source.",
+        description="Locations from which Tideline may copy files: the warehouse, the external locations "
+        "and the change manager's root. Events name the files to copy, so this setting limits the files "
+        "that a writer to the topic can make Tideline read. Required if a policy uses the source.",
     )
 
     @model_validator(mode="after")
@@ -281,16 +282,16 @@ class TargetConfig(Section):
         min_length=1, max_length=16, description="Addresses of the target's metastore, tried in this order."
     )
     auth: AuthConfig | None = Field(
-        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
+        default=None, description="Login at the metastore; omit it if the metastore does not require SASL."
     )
     connections_max: _Connections = CONNECTIONS_MAX
     compactions_every_s: float = Field(
         default=60,
         ge=1,
         le=600,
-        description="Pause between two readings of the compactions of the target's databases, which the "
-        "status shows. A reading costs five calls for all policies together, and one for each table whose "
-        "compaction failed.",
+        description="Interval at which the daemon reads the compactions of the target's databases for the "
+        "status. Each reading costs five calls for all policies together, and one for each table with a "
+        "failed compaction.",
     )
 
 
@@ -300,12 +301,13 @@ class KafkaConfig(Section):
     bootstrap: Bootstrap = Field(description="Comma-separated list of brokers as host:port.")
     options: Options = Field(
         default={},
-        description="Further settings of librdkafka under their own names, such as security.protocol.",
+        description="Further settings of librdkafka, such as security.protocol.",
     )
     secrets: dict[str, Secret] = Field(
         default={},
         description="Secret settings of librdkafka, such as sasl.password: {file: PATH} or {env: NAME}.",
     )
     dead_letter_topic: Topic = Field(
-        default="tideline.dead-letters", description="Topic of dead letters: records that could not be used."
+        default="tideline.dead-letters",
+        description="Topic of dead letters: records that Tideline could not use.",
     )

@@ -25,15 +25,15 @@ class DaemonsConfig(Section):
         default=1,
         ge=1,
         le=DAEMONS_MAX,
-        description="Daemons that share the policies. All have the same configuration, and each has its own "
+        description="Daemons that share the policies. All use the same configuration, and each has its own "
         "ordinal and state directory.",
     )
     ordinal: int = Field(
         default=0,
         ge=0,
         lt=DAEMONS_MAX,
-        description="Number of this daemon, from 0. It follows its share of the policies. Daemon 0 also runs "
-        "everything that is not a policy: relays, catalogs, flat tables, endpoints.",
+        description="Number of this daemon, from 0. Each daemon follows its share of the policies. Daemon 0 "
+        "also runs everything else: relays, catalogs, flat tables, endpoints.",
     )
 
     @model_validator(mode="after")

@@ -44,7 +44,7 @@ class TablesConfig(Section):
     exclude: TablePatterns = Field(
         default=[],
         max_length=1000,
-        description="Patterns of tables that are not replicated; they take precedence over 'include'.",
+        description="Patterns of tables to exclude; they take precedence over 'include'.",
     )
 
 
@@ -55,7 +55,7 @@ class VerificationConfig(Section):
         default=0.0,
         ge=0,
         le=3600,
-        description="Share of the policy's tables that is verified within an hour: 1 verifies every table "
+        description="Share of the policy's tables to verify within an hour: 1 verifies every table "
         "once an hour, 0.04 about once a day, and 0 none.",
     )
     interval_s: float = Field(
@@ -73,24 +73,23 @@ class ExternalConfig(Section):
         default=300,
         ge=0,
         le=604_800,
-        description="Time from the start of one comparison with the source to the next. 0 copies only the "
-        "files that events name.",
+        description="Interval between the starts of two comparisons with the source. With 0, only the files "
+        "that events name are copied.",
     )
     delete: bool = Field(
         default=False,
-        description="Whether files that Tideline copied are removed on the target when they vanish at the "
-        "source.",
+        description="Whether Tideline removes its copies on the target when the files vanish at the source.",
     )
     workers: int = Field(
         default=8,
         ge=1,
         le=256,
-        description="Directories that are compared, and files that are copied, at the same time.",
+        description="Directories to compare, and files to copy, at the same time.",
     )
     bytes_per_s_max: int | None = Field(
         default=None,
         ge=BYTES_PER_S_MIN,
-        description="Bytes that these copies read in a second, comparisons included; no limit if not given.",
+        description="Bytes per second that these copies read, including comparisons; default: no limit.",
     )
 
 
@@ -100,22 +99,22 @@ class CopyJobsConfig(Section):
     files_min: int = Field(
         default=10_000,
         ge=1,
-        description="Number of files from which a job copies them. Counted are the files of a table, of 500 "
-        "partitions of a table, or those of a cycle over external tables that differ. Fewer are copied in "
-        "the daemon.",
+        description="Minimum number of files for a copy job; the daemon copies fewer files itself. The "
+        "number is that of the files of a table, of 500 partitions of a table, or of the differing files in "
+        "a cycle over external tables.",
     )
     bytes_min: int = Field(
         default=10 * 1024**3,
         ge=1,
-        description="Number of bytes from which a job copies such files, even if they are few.",
+        description="Minimum number of bytes for a copy job, even if the files are few.",
     )
     files_at_once: int = Field(
-        default=FILES_AT_ONCE, ge=1, le=64, description="Files that one Spark task copies at the same time."
+        default=FILES_AT_ONCE, ge=1, le=64, description="Files that each Spark task copies at the same time."
     )
     bytes_per_s_max: int | None = Field(
         default=None,
         ge=BYTES_PER_S_MIN,
-        description="Bytes that all tasks of a job together read in a second; no limit if not given.",
+        description="Bytes per second that all tasks of a job together read; default: no limit.",
     )
     spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
 
@@ -125,41 +124,41 @@ class PolicyRules(Section):
 
     source: Name = Field(description="Name of the source.")
     target: Name = Field(description="Name of the target.")
-    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables are replicated.")
+    tables: TablesConfig = Field(default=TablesConfig(), description="Tables of the database to replicate.")
     metadata_only: TablePatterns = Field(
         default=[],
         max_length=1000,
-        description="Patterns of tables whose metadata is replicated without rows: no files, write ids and "
-        "statistics. ['*'] for all tables of the policy.",
+        description="Patterns of tables to replicate without rows: metadata only, without files, write ids "
+        "and statistics. ['*'] for all tables of the policy.",
     )
     external_base: Location | None = Field(
         default=None,
-        description="URI below which external tables are placed on the target (base, then the path at the "
-        "source). Not given: the target's own default, and no copies of files that events do not name.",
+        description="URI on the target below which external tables are placed (base, then the path at the "
+        "source). Default: the location that the target chooses; then only files that events name are "
+        "copied.",
     )
     external: ExternalConfig = Field(
-        default=ExternalConfig(), description="Copies of the files of external tables."
+        default=ExternalConfig(), description="How the files of external tables are copied."
     )
     copy_jobs: CopyJobsConfig | None = Field(
         default=None,
-        description="Copies of many files as Spark jobs. Not given: all files are copied in the daemon.",
+        description="Copies of many files as Spark jobs. Default: the daemon copies all files.",
     )
     bytes_per_s_max: int | None = Field(
         default=None,
         ge=BYTES_PER_S_MIN,
-        description="Bytes that the daemon reads in a second for the copies of this policy; no limit if not "
-        "given. See also files.bytes_per_s_max.",
+        description="Bytes per second that the daemon reads for the copies of this policy; default: no "
+        "limit. See also files.bytes_per_s_max.",
     )
     functions_dir: Location | None = Field(
         default=None,
-        description="URI of a directory on the target below which the jars of functions are copied. Not "
-        "given: functions with jars are not replicated, and reported.",
+        description="URI of a directory on the target for the jars of functions. Default: functions with "
+        "jars are not replicated, and the status reports them.",
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="manual",
         description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' "
-        "once, 'auto' by the daemon when it first opens the policy (for containers, where running a command "
-        "is inconvenient).",
+        "once, 'auto' by the daemon when it first opens the policy (useful in containers).",
     )
     verification: VerificationConfig = Field(
         default=VerificationConfig(), description="Continuous comparison with the source."
@@ -177,7 +176,7 @@ class PolicyConfig(PolicyRules):
 
     database: ObjectName = Field(description="Database of the source.")
     target_database: ObjectName | None = Field(
-        default=None, description="Name of the database on the target; the same name if not given."
+        default=None, description="Name of the database on the target; default: the same name."
     )
 
     @property
@@ -195,28 +194,28 @@ class DatabasesConfig(Section):
     exclude: DatabasePatterns = Field(
         default=[],
         max_length=1000,
-        description="Patterns of databases that are not replicated; they take precedence over 'include'.",
+        description="Patterns of databases to exclude; they take precedence over 'include'.",
     )
 
 
 class PolicyPatternConfig(PolicyRules):
     """Policies for all databases of the source that match patterns; each is called NAME.DATABASE."""
 
-    databases: DatabasesConfig = Field(description="Which databases are replicated.")
+    databases: DatabasesConfig = Field(description="Databases to replicate.")
     target_database: DatabaseTemplate = Field(
         default="{database}",
-        description="Name of each database on the target; {database} stands for its name at the source.",
+        description="Name of each database on the target; {database} is its name at the source.",
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="auto",
-        description="How the replica of a newly found database is bootstrapped: 'auto' by the daemon, "
+        description="How the replica of a new database is bootstrapped: 'auto' by the daemon, "
         "'manual' by running 'tideline bootstrap NAME.DATABASE' once.",
     )
     discover_s: float = Field(
         default=10.0,
         ge=0.1,
         le=3600,
-        description="How often the daemon asks the source for databases that it does not know yet.",
+        description="How often the daemon looks for new databases at the source.",
     )
 
     def covers(self, database: str) -> bool:

@@ -20,7 +20,7 @@ from handlers.files.copying.pool import WORKERS_DEFAULT
 
 
 class StateConfig(Section):
-    """The state that the daemon keeps."""
+    """The daemon's state."""
 
     dir: Path = Field(
         default=Path("/var/lib/tideline"),
@@ -33,8 +33,8 @@ class HttpTokenConfig(Section):
 
     role: Literal["view", "operate"] = Field(
         default="view",
-        description="What the tokens allow: 'view' reads everything but the names of users; 'operate' reads "
-        "those too, and may change something.",
+        description="Rights of the tokens: 'view' reads everything except the names of users; 'operate' "
+        "reads those too and may change things.",
     )
     file: Path = Field(
         description="File with tokens of at least 16 characters, one per line. It is read again when it "
@@ -49,7 +49,8 @@ class HttpTlsConfig(Section):
     key: Path = Field(description="Unencrypted key of the certificate, as PEM.")
     client_ca: Path | None = Field(
         default=None,
-        description="Authority that signs the certificates of clients. A client that shows one may view.",
+        description="Authority that signs the certificates of clients. A client with such a certificate may "
+        "view.",
     )
     operators: list[str] = Field(
         default=[],
@@ -72,7 +73,7 @@ class HttpConfig(Section):
         default=8470,
         ge=0,
         le=65535,
-        description="Port. 0 chooses a free one, which is written to <state.dir>/http.json.",
+        description="Port. 0 selects a free one and writes it to <state.dir>/http.json.",
     )
     probes_host: str = Field(
         default="127.0.0.1",
@@ -83,18 +84,18 @@ class HttpConfig(Section):
         default=None,
         ge=0,
         le=65535,
-        description="Port for probes and metrics. By default, the one after 'port', or a free one where "
-        "that is 0.",
+        description="Port for probes and metrics. By default, the one after 'port', or a free one if 'port' "
+        "is 0.",
     )
     allow_anonymous: bool = Field(
         default=False,
-        description="Whether clients without token and certificate may view although others have one, or "
-        "although everyone in the network reaches the port.",
+        description="Whether clients without a token and a certificate may view, even if others have one or "
+        "the whole network can reach the port.",
     )
     tokens: dict[Name, HttpTokenConfig] = Field(
-        default={}, max_length=64, description="Tokens by the name of the client, which logs show."
+        default={}, max_length=64, description="Tokens, by the name of the client as shown in logs."
     )
-    tls: HttpTlsConfig | None = Field(default=None, description="TLS; probes and metrics have none.")
+    tls: HttpTlsConfig | None = Field(default=None, description="TLS; probes and metrics do not use it.")
     names: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=[],
         max_length=64,
@@ -102,25 +103,26 @@ class HttpConfig(Section):
         "of a proxy. Its own name, localhost and addresses need not be listed.",
     )
     connections_max: int = Field(
-        default=128, ge=4, le=10_000, description="Connections at the same time; probes have their own."
+        default=128, ge=4, le=10_000, description="Simultaneous connections; probes have their own limit."
     )
     connections_per_address_max: int = Field(
         default=64,
         ge=2,
         le=10_000,
-        description="Connections of one address. Raise it if a proxy stands in front of the daemon.",
+        description="Connections of one address. Raise it if clients connect through a proxy.",
     )
     answers_bytes_max: int = Field(
         default=128 * 1024 * 1024,
         ge=1024 * 1024,
-        description="Size of all answers that clients have not read yet. Further ones are refused with 503.",
+        description="Size of all answers that clients have not read yet. Above it, the daemon refuses "
+        "requests with 503.",
     )
     waits_max: int = Field(
         default=4096,
         ge=1,
         le=50_000,
-        description="Requests that wait for a condition (/api/v1/wait) at the same time. Their connections "
-        "do not count among connections_max.",
+        description="Requests that may wait for a condition (/api/v1/wait) at the same time. Their "
+        "connections do not count towards connections_max.",
     )
     lag_ready_s: float = Field(
         default=300, gt=0, description="Lag above which /readyz reports that the daemon is not ready."
@@ -152,8 +154,8 @@ class MetricsConfig(Section):
         default=POLICIES_MAX,
         ge=1,
         le=10_000,
-        description="Up to so many policies have all their series. With more, series that no alert "
-        "needs for each policy are summed, with the label 'all'.",
+        description="Number of policies up to which each policy has all its series. With more policies, "
+        "series that no alert needs per policy are summed under the label 'all'.",
     )
 
 
@@ -164,14 +166,13 @@ class DocsConfig(Section):
         default="",
         pattern=r"^(https?://\S+)?$",
         max_length=1024,
-        description="Address of the documentation's site (the files of 'make docs'). Messages, logs and the "
-        "status then name pages by this address, and otherwise by the command that shows them "
-        "('tideline docs').",
+        description="Address of the documentation site (the files of 'make docs'). Messages, logs and the "
+        "status then link to its pages; otherwise they name the command that shows a page ('tideline docs').",
     )
 
 
 class LogsConfig(Section):
-    """What is written to standard output."""
+    """The log on standard output."""
 
     level: Literal["debug", "info", "warning", "error"] = setting(LogSettings, "level")
     format: Literal["auto", "json", "console"] = setting(LogSettings, "format")
@@ -185,21 +186,21 @@ class FilesConfig(Section):
         default=WORKERS_DEFAULT,
         ge=1,
         le=256,
-        description="Files that all policies of a target copy at the same time, and as many again for loads. "
-        "Half as many more are copied for policies that have none, so that large files of one policy do not "
-        "delay the others.",
+        description="Files that all policies of a target copy at the same time, and as many again for "
+        "loads. Half as many further files are copied for policies without a copy in progress, so that "
+        "large files of one policy do not delay the others.",
     )
     bytes_per_s_max: int | None = Field(
         default=None,
         ge=BYTES_PER_S_MIN,
-        description="Bytes that the daemon reads in a second for all copies together, without copy jobs; no "
-        "limit if not given. Copies for replay come before those of loads, and loads before the cycles of "
+        description="Bytes per second that the daemon reads for all copies together, without copy jobs; "
+        "default: no limit. Copies for replay precede those for loads, and those precede the cycles of "
         "external tables.",
     )
     options: dict[Name, Options] = Field(
         default={},
-        description="Settings by file system scheme, under their own names: those of pyarrow for s3a, gs "
-        "and abfs, those of Hadoop for hdfs and viewfs.",
+        description="Settings by file system scheme: those of pyarrow for s3a, gs and abfs, and those of "
+        "Hadoop for hdfs and viewfs.",
     )
     secrets: dict[Name, dict[str, Secret]] = Field(
         default={},
@@ -225,13 +226,12 @@ class SupervisorConfig(Section):
         default=FAILED_RETRY.max_s,
         ge=1,
         le=86_400,
-        description="Longest delay before a loop that needs an operator is tried again, in case its cause "
-        "is gone.",
+        description="Longest delay before a loop that needs an operator is tried again.",
     )
-    drain_s: float = Field(default=20, gt=0, le=600, description="Time that loops have to end after SIGTERM.")
+    drain_s: float = Field(default=20, gt=0, le=600, description="Time for loops to end after SIGTERM.")
     heartbeat_max_s: float = Field(
         default=300,
         ge=10,
         le=86_400,
-        description="Age of a loop's last heartbeat above which /livez fails.",
+        description="Maximum age of a loop's last heartbeat; above it, /livez fails.",
     )

@@ -41,8 +41,8 @@ class SparkConfig(Section):
         default=None,
         ge=1,
         le=10_000,
-        description="Number of executors; by default Spark decides, and on 'spark://' uses all that exist. "
-        "Without executor_cores, an executor on 'spark://' has one core.",
+        description="Number of executors; by default Spark decides, and uses all available ones on "
+        "'spark://'. Without executor_cores, an executor on 'spark://' has one core.",
     )
     jars: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
         default=[],
@@ -51,7 +51,7 @@ class SparkConfig(Section):
     )
     conf: SparkOptions = Field(
         default={},
-        description="Further Spark settings by their own names; they take precedence over all others.",
+        description="Further Spark settings; they take precedence over all others.",
     )
 
     def value(self) -> SparkSettings:

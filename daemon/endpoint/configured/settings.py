@@ -45,30 +45,29 @@ class ServeConfig(Section):
     metastore: ThriftUris = Field(
         default=[],
         max_length=16,
-        description="Servers to which calls are forwarded, tried in this order; default: the source's "
+        description="Servers that receive forwarded calls, tried in this order; default: the source's "
         "metastore.",
     )
     freshness: Literal["exact", "bounded", "eventual"] = Field(
         default="exact",
-        description="How new the index must be to answer: 'exact' (every change committed before the "
-        "request), 'bounded' (every change committed bound_ms before it) or 'eventual' (the present content "
-        "of the index).",
+        description="Changes that an answer must include: 'exact' (all that were committed before the "
+        "request), 'bounded' (all that were committed bound_ms before it) or 'eventual' (those that the "
+        "index has now).",
     )
     bound_ms: float = Field(
-        default=1000, gt=0, le=3_600_000, description="Greatest age of an answer if freshness is 'bounded'."
+        default=1000, gt=0, le=3_600_000, description="Maximum age of an answer if freshness is 'bounded'."
     )
     wait_ms: float = Field(
         default=500,
         ge=0,
         le=60_000,
-        description="How long a request waits for the index to become new enough before it is forwarded.",
+        description="How long a request waits for the index to catch up before it is forwarded.",
     )
     verify_ratio: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the answers from the index that are compared with the metastore's, in the "
-        "background.",
+        description="Share of the index's answers to compare with the metastore's, in the background.",
     )
     tls_certificate: Path | None = Field(
         default=None, description="Certificate chain of the endpoint (PEM). Clients must then use TLS."
@@ -77,15 +76,15 @@ class ServeConfig(Section):
         default=None, description="Private key, if it is not in the file of the certificate."
     )
     tls_client_ca: Path | None = Field(
-        default=None, description="Authority that must have signed the certificates of clients."
+        default=None, description="Authority that signs the certificates of clients; others are refused."
     )
     metastore_tls: bool = Field(
-        default=False, description="Whether the endpoint connects to the metastore with TLS."
+        default=False, description="Whether the endpoint uses TLS to connect to the metastore."
     )
     metastore_tls_ca: Path | None = Field(
         default=None,
-        description="Authority that signed the metastore's certificate; implies metastore_tls. Default: "
-        "those of the system.",
+        description="Authority that signed the metastore's certificate; implies metastore_tls. Default: the "
+        "system's authorities.",
     )
     connections_max: int = setting(EndpointSettings, "connections_max")
     connections_per_address_max: int = setting(EndpointSettings, "connections_per_address_max")

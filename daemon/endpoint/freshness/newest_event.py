@@ -199,7 +199,7 @@ class NewestEvent:
         if self._last is None or observation.event_id >= self._last.event_id:
             return None
         return Inconsistent(
-            "the source's newest event is older than before",
+            "the source's newest event id has decreased",
             found=observation.event_id,
             before=self._last.event_id,
             hint="If the metastore was restored from a backup, restart the endpoint once the catalog "

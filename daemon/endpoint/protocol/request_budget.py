@@ -48,13 +48,13 @@ class RequestBudget:
         try:
             with self._lock:
                 if account.is_given_up:
-                    raise self._too_large("the request was given up for a newer one")
+                    raise self._too_large("the request was dropped in favour of a newer one")
                 account.received += size
                 extra = max(0, account.received - FREE_BYTES) - account.counted
                 while self._used + extra > self._bytes_max:
                     victim = next((each for each in self._incomplete if each is not account), None)
                     if victim is None:
-                        raise self._too_large("the requests of all clients are too large together")
+                        raise self._too_large("the requests of all clients together are too large")
                     self._drop(victim)
                     victim.is_given_up = True
                     victims.append(victim)

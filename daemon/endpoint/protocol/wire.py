@@ -115,11 +115,11 @@ class Value(NamedTuple):
     def to_text(self) -> str:
         """Return the value of a string field; raise BadInput for anything else."""
         if self.kind != TType.STRING:
-            raise BadInput("a text was expected in the arguments of the call", type=self.kind)
+            raise BadInput("an argument of the call must be a string", type=self.kind)
         try:
             return self.data[4:].decode()
         except UnicodeDecodeError as error:
-            raise BadInput("a text in the arguments of the call is not UTF-8") from error
+            raise BadInput("a string in the arguments of the call is not UTF-8") from error
 
 
 def text_value(text: str) -> Value:
@@ -167,7 +167,7 @@ def read_fields(data: bytes) -> dict[int, Value]:
     except MALFORMED as error:
         raise BadInput("the message is not valid Thrift", reason=str(error)) from error
     if transport.cstringio_buf.tell() != len(data):
-        raise BadInput("the message has bytes after its end", bytes=len(data))
+        raise BadInput("bytes follow the end of the message", bytes=len(data))
     return fields
 
 

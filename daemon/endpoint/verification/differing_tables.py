@@ -78,7 +78,9 @@ class DifferingTables:
         try:
             write_atomically(self._path, [asdict(each) for each in self.all()])
         except OSError as error:
-            log.warning("the differing tables cannot be stored", path=str(self._path), problem=str(error))
+            log.warning(
+                "the list of differing tables cannot be stored", path=str(self._path), problem=str(error)
+            )
 
 
 def _read(path: Path | None) -> list[AnswerDifference]:
@@ -87,5 +89,5 @@ def _read(path: Path | None) -> list[AnswerDifference]:
     try:
         return [AnswerDifference(**each) for each in orjson.loads(path.read_bytes())]
     except (OSError, TypeError, ValueError) as error:
-        log.warning("the differing tables cannot be read", path=str(path), problem=str(error))
+        log.warning("the list of differing tables cannot be read", path=str(path), problem=str(error))
         return []

@@ -157,7 +157,7 @@ class Verifier:
 
     def _report(self, sample: Sample) -> None:
         log.error(
-            "an answer from the index differs from the metastore's; the table's calls are forwarded from "
+            "an answer from the index differs from the metastore's; calls of the table are forwarded from "
             "now on",
             table=sample.table,
             call=sample.request.name,
@@ -196,7 +196,7 @@ def read_value(data: bytes) -> Any:
     except (struct.error, IndexError, TypeError) as error:
         raise BadInput("the answer is not valid Thrift", reason=str(error)) from error
     if end != len(data):
-        raise BadInput("the answer has bytes after its end", bytes=len(data) - end)
+        raise BadInput("bytes follow the end of the answer", bytes=len(data) - end)
     return value
 
 
@@ -231,7 +231,7 @@ def _read(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
 
 def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
     if not 0 <= size <= len(data) - at:
-        raise BadInput("a text of the answer is longer than the answer", bytes=size)
+        raise BadInput("a string of the answer is longer than the answer", bytes=size)
     return data[at : at + size], at + size
 
 

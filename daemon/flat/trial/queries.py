@@ -47,7 +47,7 @@ def find_queries(paths: Sequence[Path]) -> list[Path]:
         files += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     if paths and not files:
         raise ConfigError(
-            "the directories of queries hold no file",
+            "the directories of queries contain no file",
             directories=[str(path) for path in paths][:20],
             hint="Without --queries the most filled keys become columns.",
         )
@@ -63,7 +63,7 @@ def guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
         raise ConfigError(
             "the queries read no key of a JSON column",
             files=[str(path) for path in queries][:20],
-            hint="Keys are found in calls such as get_json_object(json, '$.a.b'). Without --queries the "
+            hint="Tideline finds keys in calls such as get_json_object(json, '$.a.b'). Without --queries the "
             "most filled keys become columns.",
         )
     return raw

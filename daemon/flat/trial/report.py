@@ -19,7 +19,7 @@ COLUMNS_SHOWN: Final = 30
 LEFT_OUT_SHOWN: Final = 20
 SAMPLE_CHARS: Final = 160
 _MEANINGS: Final = {
-    "wrong-time": "the time is missing, of another form, before the year 2000 or in the future",
+    "wrong-time": "the time is missing, has another form, is before the year 2000 or is in the future",
     "malformed": "not a JSON object; also in _rescued of its hour",
     "oversize": "longer than limits.record_bytes",
 }
@@ -127,7 +127,7 @@ def _omissions(trial: Trial) -> list[str]:
     if not trial.rows_left:
         lines += [
             "",
-            f"no event is left: {trial.time} was read as {trial.unit!r}. Name another key with --time.",
+            f"no valid event remains: {trial.time} was read as {trial.unit!r}. Name another key with --time.",
         ]
     if trailing := trial.table["totals"]["trailing"]:
         lines += [
@@ -140,7 +140,7 @@ def _omissions(trial: Trial) -> list[str]:
         if more := len(trial.left_out) - len(listed):
             lines.append(f"  and {number_text(more)} more")
     if unread := [each for each in trial.queries if each["problem"]]:
-        lines += ["", f"queries that were not read completely, of {count_text(len(trial.queries), 'file')}:"]
+        lines += ["", f"queries read only in part, of {count_text(len(trial.queries), 'file')}:"]
         lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
     return lines
 

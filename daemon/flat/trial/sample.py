@@ -70,7 +70,7 @@ def read_sample(files: Sequence[Path]) -> list[str]:
         taken = _read_some(path, each_max)
         if taken and not any(_parse(document) for document in separate_documents(taken)):
             raise BadInput(
-                "a file must hold one JSON object in each line",
+                "a file must contain one JSON object per line",
                 path=str(path),
                 line=taken[0][:80],
                 hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . "
@@ -78,7 +78,7 @@ def read_sample(files: Sequence[Path]) -> list[str]:
             )
         lines += taken
     if not lines:
-        raise BadInput("the files hold no line", files=[str(path) for path in files][:20])
+        raise BadInput("the files contain no line", files=[str(path) for path in files][:20])
     return lines
 
 
@@ -144,7 +144,7 @@ def choose_keys(lines: Sequence[str]) -> Demand:
 def _read_some(path: Path, lines_max: int) -> list[str]:
     if not path.is_file():
         raise BadInput(
-            "only regular files can be tried, because they are read twice",
+            "only regular files can be tried, because each is read twice",
             path=str(path),
             hint="Write the events to a file first.",
         )

@@ -43,7 +43,7 @@ class ServerTls:
         except ConfigError as error:
             log.warning("the certificate cannot be renewed", problem=str(error))
             return
-        log.info("the certificate was read again", path=str(self._files[0]))
+        log.info("the certificate was reloaded", path=str(self._files[0]))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the certificate, by which commands on this machine recognise the daemon."""

@@ -45,11 +45,11 @@ from state.value_text import count_text
 
 @click.command()
 @click.argument("policy")
-@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the tables to load, and change nothing.")
 @click.option(
-    "--reuse-files", is_flag=True, help="Replace the tables of the target, and copy only files that differ."
+    "--reuse-files", is_flag=True, help="Replace the tables of the target, copying only files that differ."
 )
-@click.option("--yes", is_flag=True, help="Replace the tables without asking.")
+@click.option("--yes", is_flag=True, help="Replace the tables without confirmation.")
 @config_option
 @json_option
 def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
@@ -76,7 +76,7 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     if reuse_files and dry_run:
         raise click.UsageError("--reuse-files excludes --dry-run")
     if as_json and reuse_files and not yes:
-        raise click.UsageError("--json with --reuse-files needs --yes, because it cannot ask")
+        raise click.UsageError("--json with --reuse-files needs --yes, because it cannot prompt")
     if dry_run:
         _show_plan(config, policy, as_json=as_json)
     else:
@@ -102,7 +102,7 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
         loaded = {"loaded": progress.loaded, "files": progress.files, "size_bytes": progress.size_bytes}
         echo_json(asdict(done) | loaded | {"failed": progress.problems})
         return
-    state = "was already bootstrapped" if done.repeated else "is bootstrapped"
+    state = "is already bootstrapped" if done.repeated else "is bootstrapped"
     print_text(f"policy {policy} {state}; replication continues after event {done.event_id}")
     if done.repeated:
         print_text(

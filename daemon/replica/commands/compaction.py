@@ -20,9 +20,12 @@ from daemon.terminal.layout import table_text
 @click.argument("policy")
 @click.argument("table", required=False)
 @click.option(
-    "--partition", "partitions", multiple=True, help="Only this partition (k=v/...); may be repeated."
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Only this partition (k=v/...). Repeat the option for further ones.",
 )
-@click.option("--minor", is_flag=True, help="Join deltas only, instead of writing a new base.")
+@click.option("--minor", is_flag=True, help="Only join deltas, without writing a new base.")
 @click.option("--list", "only_list", is_flag=True, help="Show the compactions of TABLE, and request none.")
 @config_option
 @json_option

@@ -23,8 +23,8 @@ from state.value_text import count_text
 
 @click.command()
 @click.argument("policy")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
-@click.option("--yes", is_flag=True, help="Promote without asking.")
+@click.option("--dry-run", is_flag=True, help="Show the steps, and change nothing.")
+@click.option("--yes", is_flag=True, help="Promote without confirmation.")
 @click.option("--force", is_flag=True, help="Promote even if tables are incomplete.")
 @config_option
 @json_option
@@ -48,7 +48,7 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     from daemon.replica.requests import open_requests
 
     if as_json and not (dry_run or yes):
-        raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
+        raise click.UsageError("--json needs --dry-run or --yes, because it cannot prompt")
     ask = open_requests(config_path, daemon, policy)
     if dry_run or not yes:
         planned = ask({"do": "plan-promotion"})

@@ -18,7 +18,7 @@ from state.value_text import count_text
 @click.command()
 @click.argument("policy")
 @click.argument("table")
-@click.option("--load", is_flag=True, help="Load the table even if it could resume.")
+@click.option("--load", is_flag=True, help="Load the table again even if replay could resume.")
 @config_option
 @json_option
 @daemon_option
@@ -83,8 +83,8 @@ def _ask(
 @click.command()
 @click.argument("policy")
 @click.argument("tables", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Show what would be dropped, and change nothing.")
-@click.option("--yes", is_flag=True, help="Drop without asking.")
+@click.option("--dry-run", is_flag=True, help="Show the tables to drop, and change nothing.")
+@click.option("--yes", is_flag=True, help="Drop without confirmation.")
 @config_option
 @json_option
 @daemon_option
@@ -107,7 +107,7 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     from daemon.replica.requests import open_requests
 
     if as_json and not (dry_run or yes):
-        raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
+        raise click.UsageError("--json needs --dry-run or --yes, because it cannot prompt")
     ask = open_requests(config_path, daemon, policy)
     drops = ask({"do": "plan-prune", "tables": list(tables)})["drops"]
     if not as_json:

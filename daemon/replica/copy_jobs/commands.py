@@ -108,7 +108,7 @@ def read_order(stream: BinaryIO) -> tuple[JobSettings, list[Numbered]]:
     lines: list[bytes] = []
     while (line := stream.readline()) != b"\n":
         if not line:
-            raise MalformedEvent("the order of a copy job is not complete", lines=len(lines))
+            raise MalformedEvent("the instructions of a copy job are incomplete", lines=len(lines))
         lines.append(line)
     try:
         given: dict[str, Any] = orjson.loads(lines[0])
@@ -116,4 +116,4 @@ def read_order(stream: BinaryIO) -> tuple[JobSettings, list[Numbered]]:
         copies = [(int(number), read_copy(values)) for number, values in map(orjson.loads, lines[1:])]
         return JobSettings(share, spark, **given), copies
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise MalformedEvent("the order of a copy job cannot be read", reason=repr(error)) from error
+        raise MalformedEvent("the instructions of a copy job cannot be read", reason=repr(error)) from error

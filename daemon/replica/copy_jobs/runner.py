@@ -222,7 +222,7 @@ class _Job:
                 raise error
             failures = 1 if len(self._outcomes) > before else failures + 1
             self._progress.restarts += 1
-            self._jobs.log_progress("a copy job is started again", reason=str(error), failures=failures)
+            self._jobs.log_progress("a copy job is restarted", reason=str(error), failures=failures)
         self.is_clean = lost == 0
         reason = "no outcome was reported" if error is None else str(error)
         return [

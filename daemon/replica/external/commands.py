@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--file",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read this list instead of the policy's own, such as one that Hive's REPL DUMP has written.",
+    help="Read this list instead of the policy's own, such as one from Hive's REPL DUMP.",
 )
 @config_option
 @json_option

@@ -33,7 +33,7 @@ OFF: Final = "off"
 IDLE: Final = "idle"
 COPYING: Final = "copying"
 _COUNTERS: Final = (
-    ("tideline_external_cycles", "Cycles over the external tables that have ended.", "cycles"),
+    ("tideline_external_cycles", "Completed cycles over the external tables.", "cycles"),
     ("tideline_external_copied_files", "Files of external tables written on the target.", "copied"),
     (
         "tideline_external_copied_bytes",
@@ -51,7 +51,7 @@ _GAUGES: Final = (
     ),
     (
         "tideline_external_problems",
-        "Directories of external tables that could not be copied completely in the last cycle.",
+        "Directories of external tables copied only in part in the last cycle.",
         "failing",
     ),
 )
@@ -166,7 +166,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
     def problems(self, value: tuple[ExternalStatus, ...]) -> list[str]:
         """Return the errors that ended the last cycle of each policy early; the cycle is repeated."""
         return [
-            f"replication:{each.policy}: the last copy of external tables ended early: {each.problem}"
+            f"replication:{each.policy}: the last copy of external tables stopped early: {each.problem}"
             for each in value
             if each.problem
         ]

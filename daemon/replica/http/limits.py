@@ -102,6 +102,6 @@ def limit_routes(
     )
     return (
         ApiRoute(shown, build_endpoint((), show, lane=Lane.MEMORY)),
-        route("copies", "Limit the bytes a second of all copies.", lambda _: shared.rate),
-        route("policies/{name}", "Limit the bytes a second of a policy's copies.", find_of_policy),
+        route("copies", "Limit the bytes per second of all copies.", lambda _: shared.rate),
+        route("policies/{name}", "Limit the bytes per second of a policy's copies.", find_of_policy),
     )

@@ -203,10 +203,12 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
         route("load", "Load tables again from the source.", LoadParameters, LoadAnswer),
-        route("plan-prune", "Show what 'prune' would drop.", PlanPruneParameters, PrunePlan),
+        route("plan-prune", "Show the tables that 'prune' would drop.", PlanPruneParameters, PrunePlan),
         route("prune", "Drop tables on the target that left the policy.", PruneParameters, PruneAnswer),
-        route("plan-promotion", "Show what 'promote' would do.", NoParameters, Promotion),
-        route("promote", "End the replication: writers may use the target.", PromotionParameters, Promotion),
+        route("plan-promotion", "Show the steps of 'promote'.", NoParameters, Promotion),
+        route(
+            "promote", "End the replication and open the target to writers.", PromotionParameters, Promotion
+        ),
         route("cross-gap", "Continue after lost events.", NoParameters, GapAnswer),
         route(
             "compact",

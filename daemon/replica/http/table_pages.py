@@ -119,7 +119,8 @@ def table_values(
     tables = PolicyTableList(status, view, policy, known)
     if table not in tables:
         raise NotFound(
-            "nothing is known of the table: it was not written, loaded or verified since the policy began",
+            "the policy has no record of the table: it was not written, loaded or verified since the policy "
+            "began",
             hint="Open the list of the policy's tables.",
             policy=policy,
             table=table[:200],

@@ -45,4 +45,4 @@ class BootstrapTurns:
     def list_waiting(self, policy: str) -> tuple[str, ...]:
         """Return the status of ``policy``: its place if it waits, otherwise nothing."""
         place = self.find_place(policy)
-        return () if place is None else (f"waiting for its turn to be bootstrapped, as number {place}",)
+        return () if place is None else (f"waiting for its bootstrap; position in the queue: {place}",)

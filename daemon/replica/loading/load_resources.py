@@ -69,5 +69,5 @@ def read_range(
             if batch.position.applied_event_id >= upto:
                 return
             if is_stopping():
-                raise Interrupted("the daemon stops", position=str(batch.position))
+                raise Interrupted("the daemon is stopping", position=str(batch.position))
             beat()

@@ -26,15 +26,12 @@ _FAILED: Final = frozenset({FAILED, DID_NOT_INITIATE})
 _GAUGES: Final = (
     (
         "tideline_target_compactions_oldest_queued_seconds",
-        (
-            "Time for which the oldest queued compaction of the policy's target database has waited for a "
-            "worker."
-        ),
+        ("Waiting time of the oldest queued compaction of the policy's target database."),
         "waiting_s",
     ),
     (
         "tideline_target_compactions_read_timestamp_seconds",
-        "When the compactions of the policy's target database were last read, as Unix time.",
+        "Unix time at which the compactions of the policy's target database were last read.",
         "read_s",
     ),
 )

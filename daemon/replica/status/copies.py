@@ -27,23 +27,21 @@ if TYPE_CHECKING:
 _COUNTERS: Final = (
     ("tideline_copied_files", "Files copied successfully, including skipped ones.", "files"),
     ("tideline_copied_bytes", "Bytes copied.", "size_bytes"),
-    ("tideline_copies_skipped", "Files that were already on the target.", "skipped"),
+    ("tideline_copies_skipped", "Files already on the target.", "skipped"),
     ("tideline_copy_fallbacks", "Files copied from the change manager.", "fallbacks"),
     ("tideline_copies_failed", "Copies that failed.", "failed"),
     (
         "tideline_checksum_mismatches",
-        "Copy attempts whose checksum differed from the recorded one.",
+        "Copy attempts with a checksum that differs from the recorded one.",
         "mismatches",
     ),
     (
         "tideline_copies_limited_seconds",
-        "Time for which copies waited because of a limit (bytes_per_s_max), all of them together.",
+        "Time that all copies together waited because of a limit (bytes_per_s_max).",
         "limited_s",
     ),
 )
-_GAUGES: Final = (
-    ("tideline_copies_waiting", "Files that are being copied or waiting to be copied.", "waiting"),
-)
+_GAUGES: Final = (("tideline_copies_waiting", "Files being copied or waiting for a copy.", "waiting"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class CopyStatus:
     """Files copied successfully, including skipped ones."""
     size_bytes: int = 0
     skipped: int = 0
-    """Files that were already on the target."""
+    """Files already on the target."""
     waiting: int = 0
     """Queued and running copies."""
     fallbacks: int = 0

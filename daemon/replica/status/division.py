@@ -17,7 +17,11 @@ from daemon.terminal.layout import table_text
 NAMED_MAX: Final = 5
 """Policies of one daemon that the text names."""
 _GAUGES: Final = (
-    ("tideline_daemons", "Daemons that share the policies, as this one is configured.", "count"),
+    (
+        "tideline_daemons",
+        "Daemons that share the policies, according to this daemon's configuration.",
+        "count",
+    ),
     ("tideline_policies_known", "Policies that this daemon knows, its own and those of others.", "known"),
     ("tideline_policies_owned", "Policies that this daemon follows.", "owned"),
 )

@@ -99,7 +99,7 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
         """Yield the number of tables by policy."""
         family = GaugeMetricFamily(
             "tideline_left_tables",
-            "Tables that left the policy by changed patterns and are still on the target.",
+            "Tables still on the target that left the policy when its patterns changed.",
             labels=["policy"],
         )
         for status in value:

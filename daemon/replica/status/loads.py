@@ -189,7 +189,7 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
     def families(self, value: tuple[LoadStatus, ...]) -> Iterable[Metric]:
         """Yield the number of tables by policy and state."""
         family = GaugeMetricFamily(
-            "tideline_loads", "Tables that are not on the target yet, by state.", labels=["policy", "state"]
+            "tideline_loads", "Tables not yet on the target, by state.", labels=["policy", "state"]
         )
         counts: dict[tuple[str, str], int] = {}
         for load in value:

@@ -34,13 +34,20 @@ POLL_S: Final = 1.0
 @click.command()
 @click.argument("policy")
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option("--rows", is_flag=True, help="Compare counts and hashes of rows too, through Spark.")
+@click.option("--rows", is_flag=True, help="Also compare counts and hashes of rows, through Spark.")
 @click.option(
-    "--spark-master", default="local[2]", show_default=True, help="Where Spark runs, as Spark's own setting."
+    "--spark-master", default="local[2]", show_default=True, help="Spark master, as in Spark's own setting."
 )
 @click.option("--spark-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
-@click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
-@click.option("--checksums", is_flag=True, help="Compare the contents of files too, which reads all of them.")
+@click.option(
+    "--spark-conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of Spark. Repeat the option for further ones.",
+)
+@click.option(
+    "--checksums", is_flag=True, help="Also compare the contents of files, which reads all of them."
+)
 @click.option(
     "--repair", is_flag=True, help="Load differing tables again, wait for the loads, and verify them."
 )

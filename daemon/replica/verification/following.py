@@ -72,7 +72,7 @@ class ReplicaFollowing:
         position = max(self.state().position, self._on_target())
         if position < 0:
             raise NotFound(
-                "there is no replica to verify: the policy was never bootstrapped",
+                "the policy has no replica to verify: it was never bootstrapped",
                 target_database=self.target_db,
                 hint="Run 'tideline bootstrap POLICY'. A daemon does it for policies with 'bootstrap: auto'.",
             )

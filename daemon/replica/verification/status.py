@@ -25,20 +25,20 @@ SHOWN_MAX: Final = 20
 LISTED_MAX: Final = 100
 """Differing tables of a policy that are named; more are only counted."""
 _COUNTERS: Final = (
-    ("tideline_verified_tables", "Tables that the sampler has verified, each time counted.", "verified"),
+    ("tideline_verified_tables", "Verifications of tables by the sampler.", "verified"),
     (
         "tideline_verified_busy",
-        "Verifications that ended without a result, because the table changed.",
+        "Verifications without a result because the table changed.",
         "busy",
     ),
 )
 _GAUGES: Final = (
-    ("tideline_verify_differing_tables", "Tables that differed when they were last verified.", "differing"),
+    ("tideline_verify_differing_tables", "Tables that differed in their last verification.", "differing"),
     (
         "tideline_verify_oldest_seconds",
         (
-            "Time since the least recent verification of a table; since the sampler's start for tables not "
-            "verified yet."
+            "Time since the least recent verification of a table, or since the sampler's start for tables "
+            "not verified yet."
         ),
         "oldest_s",
     ),
@@ -70,7 +70,7 @@ class SamplerStatus:
     busy: int = 0
     """Verifications without a result."""
     differing: int = 0
-    """Tables that differed when they were last verified."""
+    """Tables that differed in their last verification."""
     oldest_s: float | None = None
     """Age of the least recent verification; None before the first round has begun."""
     tables: tuple[DifferingTable, ...] = ()

@@ -108,7 +108,7 @@ def _writers(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     key = "hive.metastore.dml.events"
     value = metastore.config_value(key)
     if value.lower() != "true":
-        hint = "set it to true for every writer; otherwise commits do not name their files"
+        hint = "set it to true for every writer; otherwise commits do not list their files"
         yield Problem(place, key, value or None, "is not enabled in the metastore", hint, warning=True)
     excluded = metastore.config_value("metastore.notification.parameters.exclude.patterns")
     if excluded:
@@ -118,7 +118,7 @@ def _writers(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
             key,
             excluded,
             "excludes parameters from events",
-            "the replica will not have them",
+            "the replica lacks them",
             warning=True,
         )
 
@@ -126,7 +126,7 @@ def _writers(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
 def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     enabled = metastore.config_value("metastore.repl.cm.enabled").lower() == "true"
     if not enabled:
-        reason = "is off: a file that is deleted before it was copied is lost, and its table is quarantined"
+        reason = "is off: a file deleted before Tideline copies it is lost, and its table is quarantined"
         yield Problem(
             place, "metastore.repl.cm.enabled", "false", reason, "enable the change manager", warning=True
         )

@@ -50,9 +50,9 @@ def check_lag(
             place,
             KEY,
             f"{lag_s:.0f} s",
-            f"is behind for more than half of {COMPACTOR_CHECK}, {interval_s:g} s: tables are loaded again "
-            "whose directories are compacted before the relay has listed them",
-            "start the relay, or find what slows it down, with 'tideline status'",
+            f"has been behind for more than half of {COMPACTOR_CHECK}, {interval_s:g} s: if directories of a "
+            "table are compacted before the relay lists them, the table is loaded again",
+            "start the relay, or look for the cause of its delay with 'tideline status'",
             warning=True,
         )
 

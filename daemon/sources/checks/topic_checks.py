@@ -56,7 +56,9 @@ def access_problems(place: str, access: TopicAccess | None, own: str | None) -> 
     If it is not known, one writer is assumed to be the relay.
     """
     if access is None:
-        reason = "this user may not read the access rules, so it is unknown who may write to the topic"
+        reason = (
+            "this user may not read the access rules, so the check cannot tell who may write to the topic"
+        )
         hint = "allow Describe on the cluster for this user, or check the rules with kafka-acls"
     elif not access.has_rules:
         reason = (
@@ -67,7 +69,7 @@ def access_problems(place: str, access: TopicAccess | None, own: str | None) -> 
     elif others := sorted(access.writers - {own}):
         if own is None and len(others) == 1 and others[0] != "User:*":
             return
-        reason, hint = f"others than the relay may write to the topic: {', '.join(others)}", _HINT
+        reason, hint = f"users other than the relay's may write to the topic: {', '.join(others)}", _HINT
     else:
         return
     yield Problem(place, "writers", None, reason, hint, warning=True)

@@ -159,7 +159,7 @@ def _lister(place: str, source: SourceConfig) -> Iterator[Problem]:
             place,
             key,
             "false" if source.read_roots else None,
-            "keeps the relay from listing the files of transactions, which Hive 3.1 does not report",
+            "prevents the relay from listing the files of transactions, which Hive 3.1 does not report",
             "set it; otherwise writes into transactional tables are not replicated",
             warning=True,
         )
@@ -172,9 +172,8 @@ def _object_stores(place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
             place,
             "read_roots",
             stores[0],
-            "has no checksums, so that no file can be identified in the change manager's root",
-            "tables whose files are compacted before the relay has listed them are loaded again; keep the "
-            "relay running",
+            "has no checksums, so files in the change manager's root cannot be identified",
+            "keep the relay running: tables whose files are compacted before it lists them are loaded again",
             warning=True,
         )
 
@@ -187,8 +186,8 @@ def _compactor(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
             place,
             COMPACTOR_CHECK,
             f"{interval_s:g} s",
-            "is shorter than a restart of the relay may take",
-            "make it longer; otherwise tables are loaded again whose files are compacted meanwhile",
+            "is shorter than a possible restart of the relay",
+            "make it longer; otherwise tables whose files are compacted in the meantime are loaded again",
             warning=True,
         )
 

@@ -59,7 +59,9 @@ HANG_S: Final = 60.0
 """A step of a listing that takes longer counts as a failure of the file system."""
 MISSED: Final = "the transaction began before the relay observed the log"
 NOT_REPLICATED: Final = "no policy of the relay's daemon replicates this database"
-UNNAMED: Final = "a program writes into partitions without events, and earlier ones may be missing"
+UNNAMED: Final = (
+    "a program writes into partitions without events, and events of earlier writes may be missing"
+)
 
 Listing: TypeAlias = "Future[list[WrittenPart]] | list[WrittenPart]"
 

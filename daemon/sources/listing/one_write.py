@@ -37,8 +37,8 @@ from state.transactions.open_candidates import Candidate, CandidateWrite
 from state.transactions.own_directories import is_complete
 
 
-RENAMED: Final = "the table or partition was renamed or dropped before its files were listed"
-UNFINISHED: Final = "a stream has not finished a file of a transaction that it has committed"
+RENAMED: Final = "the table or partition was renamed or dropped before the relay listed its files"
+UNFINISHED: Final = "a stream has not finished a file of a committed transaction"
 UNFINISHED_S: Final = 30.0
 """How long a file may take to be finished; streams finish it when they begin the next transaction."""
 AGAIN_S: Final = 0.5
@@ -103,7 +103,7 @@ def prepare(
     except (BadInput, Refused) as error:
         return PreparedWrite(write, incomplete=f"[{error.code}] {error.message}")
     if not write.is_complete:
-        return PreparedWrite(write, incomplete="too many partitions were written to remember them")
+        return PreparedWrite(write, incomplete="more partitions were written than the relay can remember")
     if table.partitionKeys:
         return _prepare_partitions(log, write, table, tools, scans)
     named = write.partitions.get("")
@@ -201,7 +201,7 @@ def _list(
             return listing
         files = read_files(listing.files, tools.file_systems, sample, is_orc=is_full_acid)
     except NotFound as error:
-        return f"files vanished while they were listed: {error.message}"
+        return f"files vanished during their listing: {error.message}"
     except (BadInput, Refused) as error:
         return f"[{error.code}] {error.message}"
     return UNFINISHED if files is None else replace(listing, files=tuple(files))

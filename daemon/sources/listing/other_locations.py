@@ -57,7 +57,7 @@ class OtherLocations:
                     self._known[key] = found
         if len(found) > OTHERS_MAX:
             raise LimitExceeded(
-                "too many partitions have directories of other names", table=key, limit=OTHERS_MAX
+                "too many partitions have directories with other names", table=key, limit=OTHERS_MAX
             )
         return found
 

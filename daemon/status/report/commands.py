@@ -43,15 +43,15 @@ WATCH_S: Final = 2.0
 @config_option
 @json_option
 @daemon_option
-@click.option("--table", metavar="DB.TABLE", help="Show only what concerns this table.")
+@click.option("--table", metavar="DB.TABLE", help="Show only entries for this table.")
 @click.option(
     "--watch",
     "watches",
     is_flag=True,
-    help="Repeat every two seconds, or with --url whenever it changes; if the output is not a terminal, "
-    "print one line for each change.",
+    help="Repeat every two seconds, or with --url after each change. If the output is not a terminal, print "
+    "one line per change.",
 )
-@click.option("--problems", "only_problems", is_flag=True, help="Show only what is wrong.")
+@click.option("--problems", "only_problems", is_flag=True, help="Show only problems.")
 @click.option(
     "--check",
     "checks",
@@ -71,7 +71,8 @@ WATCH_S: Final = 2.0
     "--all",
     "shows_all",
     is_flag=True,
-    help="Show every projection; by default, of more than 20 only those that deviate.",
+    help="Show every projection. By default, if there are more than 20, only those with a deviation are "
+    "shown.",
 )
 @click.pass_context
 def status(  # noqa: PLR0913 - click passes one argument for each option

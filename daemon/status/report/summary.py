@@ -128,7 +128,7 @@ def _describe(status: DaemonStatus, deviating: int, shown: int) -> str:
         )
     omitted = len(status.needs_operator) - DEVIATING_MAX
     if omitted > 0:
-        lines.append(f"{number_text(omitted)} more states need an operator than are listed")
+        lines.append(f"{number_text(omitted)} further states need an operator and are not listed")
     what = (
         "none deviates" if not deviating else f"{number_text(shown)} of {number_text(deviating)} that deviate"
     )

@@ -136,7 +136,7 @@ def _quarantined(view: ProjectionView) -> list[str]:
         )
         lines.append(f"{view.name}: {table} was quarantined {at}{when}: {failure.reason}")
         if view.repair:
-            lines.append(f"  to follow it again: {view.repair_command(table)}")
+            lines.append(f"  to follow the table again: {view.repair_command(table)}")
     return lines
 
 

@@ -220,7 +220,7 @@ class EventBatch:
             if not overwritten:
                 return "own"
             log.error(
-                "publishing has overwritten what another writer changed at the same moment",
+                "publishing overwrote a simultaneous change by another writer",
                 table=name,
                 event_id=event.event_id,
                 changed=overwritten,
@@ -372,7 +372,7 @@ def _find_overwritten(event: TableAltered) -> list[str]:
 def _lost(event: Event, error: BadInput) -> GapDetected:
     """Return the error for an event whose content is lost and which may concern every table."""
     return GapDetected(
-        "an event that names no table cannot be read",
+        "an event without a table name cannot be read",
         event_id=event.event_id,
         reason=f"[{error.code}] {error.message}",
     )

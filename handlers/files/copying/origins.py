@@ -77,7 +77,7 @@ def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[E
     if differing and all(origin.checksum is None for origin in origins):
         return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
     return FileLost(
-        "the source file is gone or has other content, and the change manager has no copy",
+        "the source file is gone or has changed, and the change manager has no copy",
         path=printable(source.uri),
         checksum=source.checksum,
         cm_root=source.cm_root,

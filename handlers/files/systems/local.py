@@ -328,7 +328,7 @@ class _OsErrors:
 
 _CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy is retried."
 _TRUST_LINK: Final = (
-    "Use the directory that the link leads to, or list a link that is legitimate in trusted_roots "
+    "Use the directory that the link points to, or add a legitimate link to trusted_roots "
     "(files.options, scheme 'file')."
 )
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {

@@ -74,7 +74,7 @@ class Plain:
     """The mechanism PLAIN: user and password in one message."""
 
     name: Final = "PLAIN"
-    hint: Final = "Check the user and the password, and the metastore's own log for its reason."
+    hint: Final = "Check the user and the password, and look for the reason in the metastore's log."
 
     def __init__(self, login: PasswordLogin) -> None:
         self._login = login
@@ -105,8 +105,7 @@ class Kerberos:
 
     name: Final = "GSSAPI"
     hint: Final = (
-        "Check that 'principal' is that of the metastore's keytab, that the clocks agree, and the "
-        "metastore's own log for its reason."
+        "Compare the clocks, and 'principal' with the metastore's keytab; then read the metastore's log."
     )
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
@@ -182,7 +181,7 @@ class Kerberos:
         """
         offer, _ = self._context.unwrap(challenge)
         if len(offer) != 4:
-            raise LoginFailed("the metastore's offer of protections is malformed", principal=self._service)
+            raise LoginFailed("the metastore's list of protections is malformed", principal=self._service)
         accepted = PROTECTIONS[PROTECTIONS.index(self._login.protection) :]
         level = next((each for each in accepted if offer[0] & _LAYERS[each]), None)
         if level is None:

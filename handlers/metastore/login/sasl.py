@@ -95,9 +95,9 @@ def negotiate(channel: Channel, mechanism: Mechanism) -> None:
             _finish(mechanism, challenge)
             return
         if mechanism.is_complete:
-            raise LoginFailed("the metastore continues a login that is complete", mechanism=mechanism.name)
+            raise LoginFailed("the metastore continues a completed login", mechanism=mechanism.name)
         _send_response(channel, mechanism, challenge)
-    raise LoginFailed("the metastore does not end the login", mechanism=mechanism.name)
+    raise LoginFailed("the metastore does not complete the login", mechanism=mechanism.name)
 
 
 def _send_response(channel: Channel, mechanism: Mechanism, challenge: bytes) -> None:
@@ -113,7 +113,7 @@ def _finish(mechanism: Mechanism, challenge: bytes) -> None:
         mechanism.respond(challenge)
     if not mechanism.is_complete:
         raise LoginFailed(
-            "the metastore accepted the login without a proof of its own identity", mechanism=mechanism.name
+            "the metastore accepted the login without proving its identity", mechanism=mechanism.name
         )
 
 
@@ -201,7 +201,7 @@ class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
     def _read_length(self) -> int:
         (length,) = _LENGTH.unpack(_read_exactly(self._channel, _LENGTH.size))
         if length < 0:
-            raise TTransportException(TTransportException.UNKNOWN, "not a frame of SASL")
+            raise TTransportException(TTransportException.UNKNOWN, "not a SASL frame")
         if self._protection is not None and length > self._channel.limit:
             raise TTransportException(TTransportException.SIZE_LIMIT, "answer too large")
         return int(length)

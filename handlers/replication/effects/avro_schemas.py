@@ -155,7 +155,9 @@ def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
     scheme = _SCHEME.match(url)
     if scheme is not None and scheme[1].lower() in _WEB:
         if "/webhdfs/" in url:
-            raise Unsupported("the schema is a file of the source, named by WebHDFS", url=printable(url))
+            raise Unsupported(
+                "the schema is a file of the source, named by a WebHDFS address", url=printable(url)
+            )
         return None
     location = parse_location(url)
     default = location if beside is None else parse_location(beside)

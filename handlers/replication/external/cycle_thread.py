@@ -180,7 +180,7 @@ class ExternalThread:
             copies.close(timeout_s=JOIN_S)
         thread.join(JOIN_S)
         if thread.is_alive():
-            raise Transient("the copy of external tables does not end", waited_s=JOIN_S)
+            raise Transient("the copy of external tables does not stop", waited_s=JOIN_S)
         self._thread = None
         self._due_s = self._clock()
 

@@ -89,7 +89,7 @@ class LoadFollower:
                 hint="Run 'tideline status' to list the tables that need a release.",
             )
         if not waiting.resumes:
-            return Release(table, None, "it waits for its load already")
+            return Release(table, None, "it already waits for its load")
         if load:
             return self._load_instead(table, "a load was requested")
         return Release(table, waiting.snapshot_event_id + 1, None)
@@ -116,7 +116,7 @@ class LoadFollower:
     def _load_instead(self, table: str, reason: str) -> Release:
         """Load a table that cannot resume."""
         self._request(table)
-        log.info("a released table does not resume, and will be loaded", table=table, reason=reason)
+        log.info("a released table cannot resume and will be loaded", table=table, reason=reason)
         return Release(table, None, reason)
 
     def _request(self, table: str, reason: Reason = "release", *, cause: str | None = None) -> None:

@@ -173,5 +173,5 @@ class LoadThread:
         run.stopping.set()
         thread.join(JOIN_S)
         if thread.is_alive():
-            raise Transient("the load of a table does not end", table=run.entry.table, waited_s=JOIN_S)
+            raise Transient("the load of a table does not stop", table=run.entry.table, waited_s=JOIN_S)
         self._run = None

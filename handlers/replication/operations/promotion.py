@@ -175,7 +175,7 @@ def _incomplete_tables(parameters: Mapping[str, str], context: Context) -> Itera
         state = "catches up after its load" if load.is_catching_up else "waits for its load"
         yield IncompleteTable(load.table, state)
     for left in context.tables.left.entries():
-        yield IncompleteTable(left.table, "left the policy, and was not followed since")
+        yield IncompleteTable(left.table, "left the policy, and has not been followed since")
     for each in context.tables.unreplicated.entries():
         if each.on_target:
             yield IncompleteTable(each.table, f"not followed since event {each.event_id}: {each.reason}")
@@ -184,7 +184,7 @@ def _incomplete_tables(parameters: Mapping[str, str], context: Context) -> Itera
 def _refusal(planned: Promotion) -> IncompleteReplica:
     tables = [f"{each.table}: {each.reason}" for each in planned.incomplete]
     return IncompleteReplica(
-        "tables of the replica do not have the rows of its point",
+        "tables of the replica lack rows of its point",
         database=planned.database,
         event_id=planned.event_id,
         tables=tables[:20],

@@ -56,7 +56,7 @@ def _require_left(name: str, context: Context) -> None:
         )
     if name not in context.tables.left:
         raise NotFound(
-            "the table did not leave the policy",
+            "the table has not left the policy",
             policy=policy.name,
             table=name,
             hint=f"Run 'tideline prune {policy.name} --dry-run' to list the tables that left it.",

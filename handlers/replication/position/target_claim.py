@@ -129,7 +129,7 @@ class TargetClaim:
         stored, policy = self._store.get(DATABASE_KEY), self._context.policy
         if stored is not None and stored.decode() != policy.target_db:
             raise ConfigError(
-                "the policy replicated into another target database before",
+                "the policy previously replicated into another target database",
                 key=f"policies.{policy.name}.target_database",
                 value=policy.target_db,
                 expected=stored.decode(),
@@ -144,7 +144,7 @@ class TargetClaim:
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):
             raise ConfigError(
-                "the external tables of the policy are in another place",
+                "the external tables of the policy have another base",
                 key=f"policies.{policy.name}.external_base",
                 value=policy.external_base,
                 expected=stored.decode() or None,

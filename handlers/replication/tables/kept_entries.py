@@ -35,7 +35,7 @@ LEFT: Final = "left"
 PIECE_CHARACTERS: Final = 3_900
 PIECES_MAX: Final = 40
 HELD_MAX: Final = 20
-REASON: Final = "the reason was lost with the state file; the target kept only the code"
+REASON: Final = "the reason was lost with the state file; the target has only the code"
 
 
 @dataclass(frozen=True, slots=True)

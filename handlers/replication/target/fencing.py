@@ -89,7 +89,8 @@ def require_held(parameters: Mapping[str, str], epoch: str, database: str) -> No
     if present == epoch:
         return
     message = (
-        "the epoch of this instance is gone from the target database: it was restored or created again"
+        "the epoch of this instance is missing from the target database: the database was restored or "
+        "recreated"
         if present is None
         else "another instance took over the target database"
     )
@@ -125,8 +126,8 @@ def restored_target(
     into it.
     """
     return TargetDiverged(
-        "the target database is older than what was written to it: it was restored from a backup, or "
-        "changed by hand",
+        "the target database is older than the replica's last write: it was restored from a backup, or "
+        "changed manually",
         database=database,
         key=key,
         value=present,

@@ -238,7 +238,7 @@ class TargetPosition:
                 database=self._policy.target_db,
                 key=INCOMPATIBLE,
                 value="true",
-                hint="Bootstrap the policy again; never abort transactions of user 'tideline' by hand.",
+                hint="Bootstrap the policy again; never abort transactions of user 'tideline' manually.",
             )
 
     def _require_source(self, parameters: Mapping[str, str]) -> None:

@@ -146,7 +146,7 @@ class TransactionReplay:
                 txn_id=txn_id,
                 expected=write_id,
                 answer=answer,
-                hint="Another client wrote to the replica or ended its transaction: run 'tideline release "
+                hint="Another client wrote to the replica, or ended its transaction: run 'tideline release "
                 "POLICY TABLE'.",
             )
 

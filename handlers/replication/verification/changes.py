@@ -74,8 +74,8 @@ class RecentChanges:
             page = self.source.next_events(self._upto_id, min(PAGE, upto - self._upto_id))
             if not page or page[0].eventId != self._upto_id + 1:
                 raise GapDetected(
-                    "the source's log does not reach back to the replica's position, so a difference may be "
-                    "a delay",
+                    "the source's log does not reach back to the replica's position, so a difference may "
+                    "only be a delay",
                     first=self._upto_id + 1,
                     hint="Wait until the replica has caught up, then verify again. If the policy has "
                     "stopped at a gap, run 'tideline gap policy POLICY' first.",

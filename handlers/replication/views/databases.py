@@ -125,13 +125,13 @@ class _Renaming:
             self._tables.add((self._query.namespace or "", name.parts[0]))
             return  # Hive expands them; they remain in the text that nothing reads
         if self._query.namespace is None:
-            self._report(f"it reads {name.parts[0]} without the name of a database")
+            self._report(f"it reads {name.parts[0]} without a database name")
             return
         target = self._locate(self._query.namespace, name.parts[0], name)
         if target is not None:
             self._namespaces.add(target)
         if len(self._namespaces) > 1:
-            self._report("its tables without the name of a database are in several on this target")
+            self._report("its tables without a database name are in several databases on this target")
 
     def _rename_column(self, name: Name) -> None:
         """Rename the database of ``db.table.column``;

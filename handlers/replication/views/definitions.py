@@ -174,7 +174,7 @@ class SparkText:
         if catalog != CATALOG:
             return f"it was created while {catalog} was the current catalog"
         if any(self.properties.get(each) for each in _PATHS):
-            return "it was created with a path of databases"
+            return "it was created with several current databases"
         tokens = read_tokens(query.text, query.dialect)
         if any(token.word == "identifier" and after.text == "(" for token, after in pairwise(tokens)):
             return "its query names a table or function by IDENTIFIER(...)"

@@ -109,7 +109,7 @@ def find_problem(text: str, dialect: Dialect) -> str | None:
         if match.lastgroup == "mark" and match[0] in "'\"`":
             return "its query has a quote without an end"
         if match.lastgroup == "text" and match[0].startswith("/*") and "/*" in match[0][2:]:
-            return "its query has a comment in a comment"
+            return "its query has nested comments"
     return None
 
 

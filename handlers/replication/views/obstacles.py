@@ -87,7 +87,7 @@ class _Search:
         if query.problem is not None:
             return query.problem
         if self.depth > _DEPTH_MAX:
-            return f"more than {_DEPTH_MAX} views are above one another"
+            return f"more than {_DEPTH_MAX} views are nested"
         inner = replace(self, depth=self.depth + 1)
         for table, owner in self._read_tables(self._visit(query.tables, ""), policy):
             obstacle = inner.find_in_table(table, owner)

@@ -40,7 +40,7 @@ from state.partitions.filters.syntax_tree import (
 
 
 T = TypeVar("T")
-SIMPLIFY: Final = "Ask with several shorter filters, or write alternatives of one column as a list."
+SIMPLIFY: Final = "Send several shorter filters, or write alternatives of one column as a list."
 """Hint for a filter beyond one of the fixed limits."""
 _QUOTES: Final = frozenset("'\"`")
 _OPERATORS: Final = {operator.value: operator for operator in Operator} | {

@@ -281,7 +281,7 @@ def _scan_ignored(reader: Reader, prefix: bytes) -> Iterator[str]:
 def _cut_run(txn: Transaction, table: int, entry: PartitionEntry, from_: Runs) -> None:
     run = from_.run_at(entry.ordinal)
     if run is None:
-        raise StateCorrupt("a partition is recorded, but its value does not exist", period=entry.period.name)
+        raise StateCorrupt("a partition refers to a missing value", period=entry.period.name)
     from_.drop(entry.ordinal)
     start = _encode_timeline_key(_RUNS, table, entry.timeline)
     if run[0] < entry.ordinal:

@@ -87,7 +87,7 @@ class StandardInputSource:
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             return DeadInput.of(f"line {number}", BadInput("a line must be a query", reason=str(error)[:200]))
         if not all(isinstance(each, str) for each in texts):
-            return DeadInput.of(f"line {number}", BadInput("query, user and database must be texts"))
+            return DeadInput.of(f"line {number}", BadInput("query, user and database must be strings"))
         text, user, database = texts
         return QueryText(text, user, at_s, self.name, f"line {number}", form, database or None)
 

@@ -165,7 +165,7 @@ class TrinoTopicSource:
         payload = event.get("eventPayload", event)
         text, context = payload["metadata"]["query"], payload.get("context") or {}
         if not isinstance(text, str):
-            raise TypeError("metadata.query must be a text")
+            raise TypeError("metadata.query must be a string")
         user, schema = context.get("user") or "", context.get("schema")
         return QueryText(
             text,

@@ -88,7 +88,7 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_the_daemon_exits
     )
     assert tideline(config, "bootstrap", "shop").returncode == 0
     again = tideline(config, "bootstrap", "shop").stdout
-    assert "was already bootstrapped" in again
+    assert "is already bootstrapped" in again
     assert "Nothing was loaded. To start over, see" in again
     process = start()
     before = status_when(tmp_path / "state", lambda s: s.projections[0].state == "following")

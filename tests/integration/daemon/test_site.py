@@ -40,7 +40,7 @@ def test_an_operator_pauses_and_resumes_a_policy_in_the_browser(
         page.get_by_role("link", name="shop", exact=True).click()
         for path, text in {
             f"events?table={database}.orders": "write id 1",
-            "events/dead-letters": "There are no dead letters.",
+            "events/dead-letters": "No dead letters.",
             "logs?filter=running": "running",
             "configuration": "replication-shop.db",
         }.items():

@@ -268,7 +268,7 @@ def test_a_batch_whose_files_the_driver_does_not_see_is_not_published(
     stream.land("a", [event(0, n) for n in range(5)])
     with monkeypatch.context() as patched:
         patched.setattr(Stager, "_files", lambda *_: [])
-        with pytest.raises(Inconsistent, match="do not hold its rows"):
+        with pytest.raises(Inconsistent, match="do not contain its rows"):
             stream.run(spark)
     stream.run(spark)
     assert len(stream.rows(spark)) == 5

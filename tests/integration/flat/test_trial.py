@@ -124,4 +124,4 @@ def test_a_try_without_any_event_left_fails_and_shows_why(
     assert done.exit_code == 1, done.output
     assert "30 wrong-time" in done.output
     assert '"at": 4000000' in done.output
-    assert "no event is left: $.at was read as 's'" in done.output
+    assert "no valid event remains: $.at was read as 's'" in done.output

@@ -120,7 +120,7 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
         resumed = replica.projection.loads.release("resumed", read)
         assert resumed.reason is None
         ended = replica.projection.loads.release("ended", read)
-        assert f"have ended or are unknown: {held['ended']}" in (ended.reason or "")
+        assert f"ended or are unknown: {held['ended']}" in (ended.reason or "")
         while replica.projection.loads.catch_up(read):
             pass
         after = _inodes(replica, "resumed")

@@ -193,7 +193,7 @@ class TextList(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
             start, stop, step = at.indices(self._length)
-            assert step == 1, "a part of the list is read in its order"
+            assert step == 1, "the parts of the list must be read in order"
             first, last = start // BLOCK, -(-stop // BLOCK)
             texts = [text for block in self._blocks[first:last] for text in _split(*block)]
             return texts[start - first * BLOCK : max(stop - first * BLOCK, 0)]

@@ -54,7 +54,7 @@ class SourceChanges:
             for notification in page:
                 if notification.eventId != self._read_up_to + 1:
                     raise GapDetected(
-                        "events were purged while a table was loaded",
+                        "events were purged during the load of a table",
                         table=self._table,
                         after=self._read_up_to,
                         found=notification.eventId,

@@ -98,14 +98,14 @@ def _ask_source(event: TxnCommitted, source_txn: SourceTxn | None, context: Cont
         ) from fault
     except Unsupported as error:
         raise Unsupported(
-            "a commit came without its files, and the source's metastore does not report them",
+            "a commit did not list its files, and the source's metastore does not report them",
             hint=_HINT,
             txn_id=event.txn_id,
         ) from error
     kind = _ALLOCATION if source_txn is not None else event.kind
     if not any((each.eventId, each.eventType) == (first, kind) for each in oldest):
         raise FileLost(
-            "a commit came without its files, and the source has purged the list of them",
+            "a commit did not list its files, and the source has purged the list",
             hint=_HINT,
             txn_id=event.txn_id,
         )

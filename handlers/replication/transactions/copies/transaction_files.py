@@ -167,7 +167,7 @@ class TransactionFiles:
         state = self._find_state(event.txn_id, table, event.write_id)
         if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
             raise TargetDiverged(
-                "the target has not allocated the write id of files to copy, or has aborted it",
+                "the target has not allocated, or has aborted, the write id of files to copy",
                 table=f"{self._context.policy.target_db}.{table}",
                 txn_id=event.txn_id,
                 write_id=event.write_id,

@@ -47,7 +47,7 @@ def find_unlogged_write(
     """
     files = _list_at_source(touched, context, written=written)
     if files and not _is_same(touched, event, owner_text, context):
-        _require_no_rows(touched, "was renamed or dropped since, or its table was", context)
+        _require_no_rows(touched, "has been renamed or dropped since, or its table has", context)
         return None
     return _to_write_event(touched, files, event) if files else None
 
@@ -70,7 +70,7 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
         return ()
     listing = list_write(context.files, location, touched.write_id, allowed=context.copies.allowed)
     if written and not listing.explains_rows:
-        _require_no_rows(touched, "has rows that no file explains, perhaps because it was compacted", context)
+        _require_no_rows(touched, "has rows without matching files, perhaps because of a compaction", context)
     return listing.files
 
 

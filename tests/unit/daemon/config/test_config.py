@@ -138,7 +138,7 @@ def test_a_setting_with_both_names_is_a_problem(read: Read) -> None:
     found = problem(read(FLAT % "asked_days: 20, requested_days: 21"), "flat.f.rules.asked_days")
     assert (found.warning, found.reason) == (
         False,
-        "is the former name of 'requested_days', which is set too",
+        "is the former name of 'requested_days', which is also set",
     )
 
 
@@ -187,9 +187,7 @@ def test_external_tables_of_two_sources_need_bases_of_their_own(
     loaded = read(BASES.format(source=source, base=base))
     found = [each for each in loaded.problems if each.key == "policies.two.external_base"]
     assert [each.reason for each in found] == (
-        ["is also the base of policy 'one', which has another source, or one is below the other"]
-        if collides
-        else []
+        ["overlaps the base of policy 'one', which has another source"] if collides else []
     )
 
 

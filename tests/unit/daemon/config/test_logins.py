@@ -96,7 +96,7 @@ def test_clusters_with_one_metastore_cannot_log_in_differently(write: Callable[[
     path.write_text(path.read_text().replace("thrift://c:3", "thrift://a:1"))
     (found,) = config_reader().read(path, {}).problems
     assert found.key == "targets.dr.auth"
-    assert found.reason == "logs in at a:1 in another way than sources.lake"
+    assert found.reason == "does not use the same login at a:1 as sources.lake"
     with pytest.raises(ConfigError, match="invalid"):
         load_config(path, {})
     path.write_text(path.read_text().replace("thrift://a:1}", f"thrift://a:1, {KERBEROS}}}"))
@@ -111,7 +111,7 @@ def test_an_address_without_a_port_is_the_same_metastore_as_with_the_default_por
         path.read_text().replace("thrift://a:1", "thrift://a").replace("thrift://c:3", "thrift://A:9083")
     )
     (found,) = config_reader().read(path, {}).problems
-    assert found.reason == "logs in at a:9083 in another way than sources.lake"
+    assert found.reason == "does not use the same login at a:9083 as sources.lake"
 
 
 def test_a_password_without_tls_is_a_warning_with_which_the_daemon_runs(

@@ -172,11 +172,9 @@ def told(log: KeyLog, **changes: Any) -> None:
 
 def test_the_page_says_how_many_rows_hold_more_than_one_document(log: KeyLog, server: HttpServer) -> None:
     told(log)
-    assert "behind their first document" not in get(server, "/flat/events")[1]
+    assert "after their first document" not in get(server, "/flat/events")[1]
     told(log, trailing=1_999)
-    assert (
-        "1,999 rows or more arrived with text behind their first document" in get(server, "/flat/events")[1]
-    )
+    assert "1,999 rows or more arrived with text after their first document" in get(server, "/flat/events")[1]
 
 
 def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text(

@@ -101,7 +101,7 @@ def test_without_queries_the_most_filled_leaves_become_columns_and_generated_nam
     keys = {each.key for each in demand.selected}
     assert len(keys) == COLUMNS_MAX
     assert KeyPath(("rare",)) not in keys
-    assert "rank before it" in demand.decisions[KeyPath(("rare",))].reason
+    assert "have a higher rank" in demand.decisions[KeyPath(("rare",))].reason
     few = choose_keys(lines(*({name: row[name] for name in ("uuid", "user", "tests")} for row in rows)))
     assert sorted(each.key.text for each in few.selected) == ["$.tests", "$.user.id", "$.uuid"]
 
@@ -149,7 +149,7 @@ def test_lines_with_several_documents_are_separated() -> None:
 @pytest.mark.parametrize("content", ['[{"a": 1}]', '{\n  "a": 1\n}'])
 def test_a_file_of_another_form_is_refused_with_the_way_to_convert_it(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(BadInput, match="one JSON object in each line") as caught:
+    with pytest.raises(BadInput, match="one JSON object per line") as caught:
         read_sample([tmp_path / "a.json"])
     assert "jq -c" in caught.value.hint
     (tmp_path / "empty").touch()

@@ -129,7 +129,7 @@ def test_a_decision_after_the_drivers_snapshot_takes_effect_at_once(log: KeyLog)
     assert answer["reasons_from"] == "rules"
     assert by_key(answer)["$.action.name"]["verdict"] == "skipped"
     assert by_key(answer)["$.action.name"]["column"] == "action/name"
-    assert "decisions since" in keys_text(answer, why=True, limit=10)
+    assert "with later decisions" in keys_text(answer, why=True, limit=10)
 
 
 def test_a_contradictory_decision_is_not_stored(log: KeyLog) -> None:
@@ -262,7 +262,7 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
     [
         ("mining: {sources: {s: {kind: trino}}}", "must have a topic"),
         ("mining: {sources: {s: {kind: sql-files}}}", "must have a path"),
-        ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
+        ("mining: {sources: {s: {kind: trino, topic: t}}}", "must be set if there is a source"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
         (
             "{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}",

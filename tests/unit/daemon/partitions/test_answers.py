@@ -181,7 +181,7 @@ def test_a_quarantined_table_answers_and_says_so(answers: PartitionAnswers) -> N
 
 
 def test_what_is_not_there_or_not_clear_is_told(answers: PartitionAnswers) -> None:
-    with pytest.raises(NotFound, match="waits to be loaded"):
+    with pytest.raises(NotFound, match="load has not begun"):
         answers.answer(filtered(name=f"{DB}.new"))
     with pytest.raises(NotFound, match="partitions list"):
         answers.answer(filtered(name=f"{DB}.none"))

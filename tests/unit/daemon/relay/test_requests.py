@@ -29,7 +29,7 @@ def config(tmp_path: Path) -> Any:
 def test_a_source_that_is_not_relayed_here_is_refused(config: Any, name: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         cross_gap_of(config, name)
-    assert refusal.value.hint == "Sources that are relayed here: lake."
+    assert refusal.value.hint == "Sources of this relay: lake."
 
 
 def test_the_running_daemon_is_asked(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:

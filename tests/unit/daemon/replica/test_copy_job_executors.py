@@ -110,7 +110,7 @@ def test_copies_get_the_mode_that_the_daemon_would_give_them(tmp_path: Path) -> 
     [
         (
             'Cannot run program "/opt/x/python": error=2, No such file or directory',
-            "no such Python",
+            "do not have this Python",
             {"path": "/opt/x/python"},
         ),
         (

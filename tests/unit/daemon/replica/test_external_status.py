@@ -56,7 +56,7 @@ def test_a_cycle_that_runs_and_one_that_ended_early_are_shown() -> None:
     assert "never" in EXTERNAL.text((status,), 1200.0)
     assert list(EXTERNAL.actions((status,))) == [], "it passes by itself"
     (problem,) = EXTERNAL.problems((status,))
-    assert problem.startswith("replication:p: the last copy of external tables ended early: [metastore-")
+    assert problem.startswith("replication:p: the last copy of external tables stopped early: [metastore-")
 
 
 def test_policies_without_copies_are_in_the_json_only() -> None:

@@ -157,8 +157,8 @@ def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: F
     replica.projection.apply([created(1)])
     requests = requests_of(replica.projection)
     for reason in (
-        "the target does not have the table, or not all its rows",
-        "it waits for its load already",
+        "the target lacks the table, or some of its rows",
+        "it already waits for its load",
     ):
         answer = {"tables": ["orders"], "resumes_at": None, "reason": reason}
         assert requests.do({"do": "release", "table": "shop.Orders"}) == answer

@@ -121,7 +121,7 @@ def test_the_daemon_refuses_to_run_nothing(command: str, tmp_path: Path) -> None
     config.write_text(f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\n")
     done = tideline(config, command)
     assert done.returncode == 1
-    assert done.stderr.startswith("Error [config]: nothing is configured that the daemon could run")
+    assert done.stderr.startswith("Error [config]: the configuration contains nothing to run")
 
 
 @pytest.mark.parametrize("command", ["timeline show", "partitions list"])

@@ -73,4 +73,4 @@ def test_dead_letters_are_shown_to_operators_only(access: Access) -> None:
         refused = asked(server.port, "/events/dead-letters", token=VIEWER)
         shown = asked(server.port, "/events/dead-letters", token=OPERATOR)
     assert refused.status == 403
-    assert "There are no dead letters." in shown.text
+    assert "No dead letters." in shown.text

@@ -27,7 +27,7 @@ PROBLEMS
 replication:hr: [gap] events are missing
 replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC:
     [file-lost] gone
-  to follow it again: bootstrap hr.pay
+  to follow the table again: bootstrap hr.pay
 
 SOURCE      EVENT   IN TOPIC  BEHIND  FOR  RELAY
 lake    1,234,567  1,234,560       7  2 s  following

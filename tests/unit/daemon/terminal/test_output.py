@@ -85,8 +85,8 @@ def test_states_have_colours_only_on_a_terminal_without_no_color(monkeypatch: py
 
 def test_a_command_that_has_no_url_says_where_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["backup", "--help"]) == 0
-    assert "Runs beside the state directory" in capsys.readouterr().out
+    assert "Runs on the daemon's machine" in capsys.readouterr().out
     assert call(["backup", "there", "--url", "http://a:1"]) == 2
-    assert "'tideline backup' runs beside the state directory" in capsys.readouterr().err
+    assert "'tideline backup' must run on the daemon's machine" in capsys.readouterr().err
     assert call(["pause", "--help"]) == 0
-    assert "beside the state directory" not in capsys.readouterr().out
+    assert "on the daemon's machine" not in capsys.readouterr().out

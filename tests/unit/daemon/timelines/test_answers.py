@@ -211,7 +211,7 @@ def test_what_is_not_clear_is_asked_back(answers: TimelineAnswers) -> None:
         answers.answer(ShowTable(name=TWO))
     with pytest.raises(BadInput, match="several time columns"):
         answers.answer(cover(TWO, source="lake"))
-    with pytest.raises(NotFound, match="waits to be loaded"):
+    with pytest.raises(NotFound, match="load has not begun"):
         answers.answer(ShowTable(name="shop.new"))
     with pytest.raises(NotFound, match="no timelines"):
         answers.answer(ShowTable(name="shop.none"))

@@ -105,7 +105,7 @@ def test_a_caller_that_finds_all_connections_in_use_gives_up_at_its_deadline(
 ) -> None:
     pool = build(server.uri, connections_max=1)
     held = pool.take(time.monotonic() + 30)
-    with pytest.raises(MetastoreUnavailable, match="stayed in use") as full:
+    with pytest.raises(MetastoreUnavailable, match="remained in use") as full:
         client_of(pool, timeout_s=0.05).current_event_id()
     assert full.value.context["limit"] == 1
     pool.give(held)

@@ -76,7 +76,7 @@ def test_a_list_of_write_ids_without_a_requested_table_is_a_fault_of_the_server(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     server.will("get_valid_write_ids", returns(GetValidWriteIdsResponse(tblValidWriteIds=[])))
-    with pytest.raises(ServerFault, match="left tables out"):
+    with pytest.raises(ServerFault, match="list of write ids lacks tables"):
         client.valid_write_ids(["shop.orders"])
 
 

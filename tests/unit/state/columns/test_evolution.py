@@ -337,7 +337,7 @@ def test_a_promotion_of_a_double_warns_that_its_texts_change() -> None:
         layout, ("n",), {"n": window}, rules=FlatRules(pins={a_key("n"): ColumnType.STRING})
     ).of(ChangeKind.PROMOTE)
     for change in (*promoted, *pinned):
-        assert "7 will read as 7.0 in hours written before the promotion" in change.reason
+        assert "in hours written before the promotion, 7 reads as 7.0" in change.reason
     assert len(promoted) == len(pinned) == 1
 
 

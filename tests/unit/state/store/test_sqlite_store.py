@@ -262,7 +262,7 @@ def test_a_store_recovers_only_when_the_cause_has_passed(tmp_path: Path) -> None
             fill(store)
         shutil.move(tmp_path / "state.db", tmp_path / "elsewhere")
         (tmp_path / "state.db").mkdir()
-        with pytest.raises(FilesUnavailable, match="cannot be written any more"):
+        with pytest.raises(FilesUnavailable, match="can no longer be written"):
             store.recover()
     (tmp_path / "state.db").rmdir()
     shutil.move(tmp_path / "elsewhere", tmp_path / "state.db")

@@ -132,7 +132,7 @@ def test_reading_the_store_during_a_transaction_of_the_same_thread_is_refused(st
             store.get(b"k")
         with pytest.raises(AssertionError, match="open transaction"):
             next(store.scan(b"", None))
-        with pytest.raises(AssertionError, match="open already"), store.transaction():
+        with pytest.raises(AssertionError, match="already has an open"), store.transaction():
             pass
 
 

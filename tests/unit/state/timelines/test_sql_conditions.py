@@ -92,7 +92,7 @@ def test_between_is_refused_if_several_periods_would_match() -> None:
 
 @pytest.mark.parametrize("text", ["2015-01-02_backup", "2015-01-01.tmp", "2015-01-02-05", "2015-01-019"])
 def test_between_is_refused_if_an_ignored_value_lies_between(text: str) -> None:
-    with pytest.raises(BadInput, match="not in the timeline") as caught:
+    with pytest.raises(BadInput, match="outside of the timeline") as caught:
         format_between(DT, [FIRST_TO_THIRD], [P.DAILY], IgnoredValues.of(["2014", text]))
     assert caught.value.context["values"] == [text]
     assert format_between(DT, [ONE], [P.DAILY], IgnoredValues.of([text])) == "(t.dt = '2015-01-01')"

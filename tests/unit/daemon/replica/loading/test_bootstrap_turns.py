@@ -10,7 +10,7 @@ def test_policies_get_their_turn_in_order_as_others_end() -> None:
     for policy in ("a", "b", "c", "d"):
         turns.ask(policy)
     assert [turns.find_place(policy) for policy in ("a", "b", "c", "d")] == [None, None, 1, 2]
-    assert turns.list_waiting("d") == ("waiting for its turn to be bootstrapped, as number 2",)
+    assert turns.list_waiting("d") == ("waiting for its bootstrap; position in the queue: 2",)
     assert turns.list_waiting("b") == ()
     turns.leave("b")
     assert [turns.find_place(policy) for policy in ("a", "c", "d")] == [None, None, 1]

@@ -78,11 +78,11 @@ def test_all_policies_are_shown_on_request() -> None:
 def test_policies_that_wait_for_their_bootstrap_are_listed_in_their_order() -> None:
     many = views(500)
     for place in range(1, 401):
-        waiting = f"waiting for its turn to be bootstrapped, as number {place}"
+        waiting = f"waiting for its bootstrap; position in the queue: {place}"
         number = 500 - place
         many[number] = replace(many[number], state="starting", loading=(waiting,), place=place)
     text = text_of(many)
-    lines = [line for line in text.splitlines() if "waiting for its turn" in line]
+    lines = [line for line in text.splitlines() if "waiting for its bootstrap;" in line]
     assert [line.rpartition(" ")[2] for line in lines] == [str(each) for each in range(1, DEVIATING_MAX + 1)]
     assert "400 wait for their bootstrap" in text
     assert f"shown: {DEVIATING_MAX} of 400 that deviate" in text

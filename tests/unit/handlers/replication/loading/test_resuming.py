@@ -96,7 +96,7 @@ def test_a_table_is_loaded_if_a_transaction_that_wrote_into_it_has_ended_since(
     replica.projection.apply([end])
     done = release(replica, events)
     assert done.resumes_at is None
-    assert "have ended or are unknown: 5" in (done.reason or "")
+    assert "ended or are unknown: 5" in (done.reason or "")
     (entry,) = replica.projection.loads.to_load()
     assert (entry.table, entry.reason, entry.resumes) == ("orders", "release", False)
 
@@ -112,7 +112,7 @@ def test_a_table_whose_commit_failed_is_loaded(replica: FakedReplica) -> None:
     ]
     replica.projection.apply(events)
     assert replica.stored_quarantine() == {"orders": "file-lost"}
-    assert "have ended" in (release(replica, events).reason or "")
+    assert "ended or are unknown" in (release(replica, events).reason or "")
 
 
 def test_a_table_that_others_wrote_to_is_loaded(replica: FakedReplica) -> None:
@@ -167,7 +167,7 @@ def test_a_load_can_be_forced_also_while_the_table_resumes(replica: FakedReplica
     assert release(replica, events).resumes_at == 3, "a repeated release changes nothing"
     assert release(replica, events, load=True).reason == "a load was requested"
     assert [entry.resumes for entry in replica.projection.loads.to_load()] == [False]
-    assert release(replica, events).reason == "it waits for its load already"
+    assert release(replica, events).reason == "it already waits for its load"
     replica.projection.loads.finish(LoadedTable("orders", 3, exists=False))
     with pytest.raises(NotFound, match="neither quarantined nor waiting"):
         release(replica, events)

@@ -166,8 +166,8 @@ def test_the_epoch_is_in_the_state_before_it_is_on_the_target(replica: FakedRepl
 Change = dict[str, str | None]
 ODD: list[tuple[Change, str]] = [
     ({"repl.incompatible": "true"}, "ended outside of replication"),
-    ({LAST_ID: "1"}, "older than what was written"),
-    ({LAST_ID: None}, "older than what was written"),
+    ({LAST_ID: "1"}, "older than the replica's last write"),
+    ({LAST_ID: None}, "older than the replica's last write"),
     ({LAST_ID: "900"}, "another client raised"),
     ({SOURCE: "shop of metastore other"}, "replica of another source"),
 ]

@@ -70,7 +70,7 @@ def test_tables_are_quarantined_if_the_source_does_not_report_write_events(repli
     replay_between(replica, Unsupported("no such call")).commit(committed(5, enriched=False))
     (entry,) = replica.context.tables.quarantine.entries()
     assert (entry.table, entry.event_id, entry.code) == ("orders", 5, "unsupported")
-    assert "came without its files" in entry.reason
+    assert "did not list its files" in entry.reason
     assert [(txn, writes) for txn, writes in replica.target.commits] == [(1, [])]
 
 

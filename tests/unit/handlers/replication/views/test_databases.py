@@ -142,7 +142,7 @@ SPARKS = [
     ("select 1 from ice.{s}.t", "it names the catalog ice"),
     ("select {s}.orders.x from {d}.orders join lake.t {s}", "shop.orders.x may name a column"),
     ("select 'a from {s}.t", "a quote without an end"),
-    ("select 1 /* a /* b */ c */ from {d}.t", "a comment in a comment"),
+    ("select 1 /* a /* b */ c */ from {d}.t", "nested comments"),
 ]
 
 
@@ -185,7 +185,7 @@ def test_tables_without_a_database_are_in_that_of_the_session() -> None:
     assert renamed.tables == {("shop", "orders")}
     assert renamed.namespaces == {"shop_r"}
     assert rename("select shop.orders.id from orders").text == "select shop_r.orders.id from orders"
-    assert "without the name of a database" in (rename("select 1 from t", namespace=None).problem or "")
+    assert "without a database name" in (rename("select 1 from t", namespace=None).problem or "")
     assert rename("select 1 from shop.t").namespaces == frozenset()
 
 

@@ -106,7 +106,7 @@ def test_spark_reads_query_and_namespace_of_the_target(
         (spark_view("select 1 from shop.orders", catalog="ice"), "while ice was the current catalog"),
         (spark_view("select 1 from identifier('shop.orders')"), "IDENTIFIER"),
         (trino_view("SELECT 1 FROM pg.shop.orders"), "names the catalog pg"),
-        (trino_view("SELECT 1 FROM orders", schema=None), "without the name of a database"),
+        (trino_view("SELECT 1 FROM orders", schema=None), "without a database name"),
         (trino_view("SELECT 1 FROM nation", schema="tiny", catalog="tpch"), "reads tiny.nation"),
         (a_view("/* Presto View: e30= */", None), "cannot be read"),
         (a_view("/* Presto View: ??? */", None), "cannot be read"),

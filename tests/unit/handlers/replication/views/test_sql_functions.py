@@ -94,7 +94,7 @@ def test_a_function_that_names_no_database_keeps_its_pieces() -> None:
     [
         (sql_function("(select 1 from elsewhere.t)"), "it reads elsewhere.t"),
         (sql_function("1", **{"catalogAndNamespace.part.0": "ice"}), "while ice was the current catalog"),
-        (sql_function("1", **{"function.resolutionPath": "[]"}), "a path of databases"),
+        (sql_function("1", **{"function.resolutionPath": "[]"}), "several current databases"),
         (of_pieces("{", 10), "cannot be read"),
         (of_pieces("[]", 10), "cannot be read"),
         (a_function("file:/a.jar"), "functions_dir"),
