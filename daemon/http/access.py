@@ -75,7 +75,10 @@ class Access:
         raise Forbidden("the request names another host", host=host[:200], hint="Add the name to http.names.")
 
 
-_HINT: Final = "Give the command --token-file, or the request 'Authorization: Bearer TOKEN'."
+_HINT: Final = (
+    "Give the command --token-file, or the request 'Authorization: Bearer TOKEN'. In a browser, load the "
+    "page again and enter the token as the password."
+)
 _OWN_NAMES: Final = frozenset({"localhost", socket.gethostname().lower(), socket.getfqdn().lower()})
 
 
@@ -93,7 +96,11 @@ class Gate:
             client = self._access.client_of(scope)
         except TidelineError as error:
             self._refused(error.code)
-            await problem_response(error)(scope, receive, send)
+            response = problem_response(error)
+            if b"hx-request" in dict(scope.get("headers", ())):
+                # Otherwise the browser would request a login at each refresh of a page.
+                del response.headers["www-authenticate"]
+            await response(scope, receive, send)
             return
         scope.setdefault("state", {}).update(client=client, refused=self._refused)
         await self._app(scope, receive, send)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -53,6 +54,10 @@ class Recorded:
     object: str
     code: str | None
     """The code of the error; null if it was done."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """What the request named, such as a table."""
+    problem: str | None = None
+    """The message of the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +75,31 @@ class Audit:
         self._lock = threading.Lock()
         self._last: deque[Recorded] = deque(maxlen=KEPT)
 
-    def record(self, client: str, action: str, name: str, error: TidelineError | None) -> None:
+    def record(
+        self,
+        client: str,
+        action: str,
+        name: str,
+        error: TidelineError | None,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         """Record an action that has ended."""
-        recorded = Recorded(self._clock(), client, action, name, None if error is None else error.code)
+        code, problem = (None, None) if error is None else (error.code, error.message)
+        recorded = Recorded(self._clock(), client, action, name, code, dict(parameters), problem)
         with self._lock:
             self._last.appendleft(recorded)
-        log.info("action", client=client, action=action, object=name, code=recorded.code)
+        log.info(
+            "action", client=client, action=action, object=name, parameters=recorded.parameters, code=code
+        )
+
+    def last(self) -> Sequence[Recorded]:
+        """Return the last actions, the newest first."""
+        with self._lock:
+            return tuple(self._last)
 
     def answer(self) -> dict[str, Any]:
         """Return the last actions (``ActionList``)."""
-        with self._lock:
-            return {"actions": [asdict(each) for each in self._last]}
+        return {"actions": [asdict(each) for each in self.last()]}
 
 
 def audit_route(audit: Audit) -> ApiRoute:
@@ -118,14 +137,16 @@ def action_route(
             try:
                 answer = do(name, given)
             except TidelineError as error:
-                audit.record(client, action, name, error)
+                audit.record(client, action, name, error, parameters)
                 raise
-            audit.record(client, action, name, None)
+            audit.record(client, action, name, None, parameters)
             return make_json(answer)._replace(code=operation.code)
 
         try:
             require_operator(request)
             given = _parse(adapter, await _read(request))
+            # Without defaults: only what the request names
+            parameters = adapter.dump_python(given, mode="json", exclude_defaults=True)
         except TidelineError as error:
             audit.record(client, action, name, error)
             return problem_response(error)

@@ -201,8 +201,11 @@ def send_request(
             file.write(orjson.dumps(request))
         draft.replace(path)
     except OSError as error:
-        raise Transient(
-            "the request cannot be written", directory=str(directory), reason=error.strerror
+        raise FilesUnavailable(
+            "the request cannot be written",
+            path=str(directory),
+            reason=error.strerror,
+            hint="Check the state volume: it may be full, read-only or gone. Then repeat the request.",
         ) from error
     return _await_answer(path, timeout_s)
 

@@ -99,6 +99,7 @@ class Replica(Capability):
         from daemon.replica.http.limits import limit_routes
         from daemon.replica.http.pages import PolicySite, policy_pages
         from daemon.replica.http.policies import policy_list_routes
+        from daemon.replica.http.promotion_page import promotion_page
         from daemon.replica.http.routes import policy_routes
         from daemon.replica.http.verifications import verification_routes
         from daemon.replica.loop import projection_name
@@ -148,6 +149,7 @@ class Replica(Capability):
             if runtime.relays_only
             else (
                 *policy_pages(PolicySite(runtime.status, runtime.sections, replicas.tables_of, recent)),
+                promotion_page(runtime.config, runtime.status),
                 *policy_routes(runtime.config, runtime.audit),
                 *policy_list_routes(runtime.config, runtime.status),
                 *limit_routes(runtime.config, replicas.shared, runtime.audit, replicas.names),

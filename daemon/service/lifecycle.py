@@ -187,7 +187,7 @@ class _Daemon:
         routes += event_pages(config, runtime.readers)
         routes += [log_page(), configuration_page(config, config_file)]
         self._history = History(config.state.dir, sections)
-        pages = site_routes(self._status, sections, routes, lambda: self._history.points)
+        pages = site_routes(self._status, sections, routes, lambda: self._history.points, runtime.audit.last)
         self._http = Site(config.http, pages, probe_routes(views), HttpMetrics(registry))
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 

@@ -20,6 +20,10 @@ _TEXTS: Final = {
     ),
     "load": "{what} is loaded again from the source, and its files are copied. Other tables continue.",
     "compact": "The target compacts {what} again. Readers see the same rows in the meantime.",
+    "promote": (
+        "Writers may use the target database of policy {name}. The replication ends after a whole event, and "
+        "cannot be resumed. Transactions that are open are aborted."
+    ),
     "replay": (
         "Dead letter {name} is decoded again with this version. If its format has no event ids, it is "
         "written to its topic again. Otherwise load the table that it names again."

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from daemon.http.actions import Recorded
+from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
+from daemon.site.objects import describe_object
 from daemon.site.runbooks import runbook_path
 from daemon.site.sparklines import draw_sparklines
 from daemon.status.history import HistoryPoint
@@ -19,6 +22,8 @@ from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
 CARDS_MAX: Final = 40
 """Cards that are shown; further ones are counted."""
 _ORDER: Final = ("stuck-loop", "failed-loop", "circuit-breaker", "retention", "quarantined-table")
+_DELIBERATE: Final = frozenset({"paused-policy", "left-table"})
+"""States that an operator has brought about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +34,18 @@ class Card:
     runbook: str
     consequence: str
     """The effect of its button; empty if it has none."""
+    name: str
+    """The object in words."""
+    path: str
+    """The page of the object; empty if it has none."""
+    tone: str
 
 
 def overview_values(
-    status: DaemonStatus, sections: Sequence[StatusSection[Any]], history: Sequence[HistoryPoint]
+    status: DaemonStatus,
+    sections: Sequence[StatusSection[Any]],
+    history: Sequence[HistoryPoint],
+    actions: Sequence[Recorded] = (),
 ) -> dict[str, Any]:
     """Return the values of the page."""
     nodes = chain.from_iterable(section.flow(section.of(status)) for section in sections)
@@ -40,6 +53,8 @@ def overview_values(
         "status": status,
         "needs": make_cards(status.needs_operator),
         "needs_total": len(status.needs_operator),
+        "blocked": make_blocked_cards(status),
+        "actions": actions,
         "sparklines": draw_sparklines(history, status.time_s),
         "drawing": draw(status, nodes),
         "lag_s": max((view.lag_s for view in status.projections if view.lag_s is not None), default=None),
@@ -59,4 +74,6 @@ def make_cards(actions: Sequence[OperatorAction]) -> list[Card]:
 def _make_card(action: OperatorAction) -> Card:
     """Return the card of a state."""
     consequence = "" if action.action is None else describe_consequence(action.action)
-    return Card(action, runbook_path(action.look), consequence)
+    name, path = describe_object(action.object)
+    tone = "warn" if action.kind in _DELIBERATE else "bad"
+    return Card(action, runbook_path(action.look), consequence, name, path, tone)

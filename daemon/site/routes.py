@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from daemon.http.actions import Recorded
 from daemon.http.endpoints import problem_response
 from daemon.http.openapi import DOCUMENT
 from daemon.http.operations import ApiRoute
@@ -16,6 +17,7 @@ from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.site import runbooks
 from daemon.site.assets import static_route
+from daemon.site.lists import PARAMETERS, list_rows
 from daemon.site.overview import overview_values
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.history import HistoryPoint
@@ -24,6 +26,8 @@ from state.errors import Unauthenticated
 
 
 LOGIN: Final = "/login"
+SHOWN_MAX: Final = 5
+"""Actions on the overview."""
 
 
 def site_routes(
@@ -31,15 +35,19 @@ def site_routes(
     sections: Sequence[StatusSection[Any]],
     routes: Sequence[BaseRoute],
     history: Callable[[], Sequence[HistoryPoint]] = tuple,
+    actions: Callable[[], Sequence[Recorded]] = tuple,
 ) -> list[BaseRoute]:
     """Return ``routes`` with the pages of the site; the navigation has their order.
 
-    ``history`` returns the last day, for the sparklines.
+    ``history`` returns the last day, for the sparklines; ``actions`` the last ones, the newest first.
     """
     operations = [route.operation for route in routes if isinstance(route, ApiRoute)]
 
     def overview(_asked: Asked) -> dict[str, Any]:
-        return overview_values(status(), sections, history())
+        return overview_values(status(), sections, history(), actions()[:SHOWN_MAX])
+
+    def recorded(asked: Asked) -> dict[str, Any]:
+        return {"listed": list_rows(asked, actions(), describe_action)}
 
     def api(_asked: Asked) -> dict[str, Any]:
         return {"operations": operations, "document": DOCUMENT}
@@ -47,12 +55,20 @@ def site_routes(
     return [
         PageRoute("/", "overview.html", overview, entry="Overview", lane=Lane.STATUS),
         *routes,
+        PageRoute(
+            "/actions", "actions.html", recorded, entry="Actions", parameters=PARAMETERS, lane=Lane.STATUS
+        ),
         PageRoute("/api", "api.html", api, entry="API", lane=Lane.MEMORY),
         PageRoute(runbooks.PATH, "docs.html", runbooks.list_values, entry="Documentation", lane=Lane.MEMORY),
         PageRoute(f"{runbooks.PATH}/{{name:path}}", "doc.html", runbooks.page_values, lane=Lane.MEMORY),
         Route(LOGIN, _login, methods=["GET"]),
         static_route(),
     ]
+
+
+def describe_action(action: Recorded) -> str:
+    """Return the words by which the list is filtered."""
+    return f"{action.client} {action.action} {action.object} {action.parameters} {action.code or 'done'}"
 
 
 async def _login(request: Request) -> Response:

@@ -17,6 +17,7 @@ from daemon.status.model import DaemonStatus, FailedLoop, OperatorAction, Projec
 from state.value_text import count_text
 
 
+DAEMON: Final = "docs/runbooks/daemon.md"
 REPLICA: Final = "docs/runbooks/replica.md"
 RELAY: Final = "docs/runbooks/relay.md"
 FLAT: Final = "docs/runbooks/flat-tables.md"
@@ -39,6 +40,7 @@ KINDS: Final = (
     "failing-load",
     "failing-copy",
     "failed-compaction",
+    "waiting-compaction",
     "differing-table",
     "left-table",
     "retention",

@@ -54,13 +54,15 @@ class OperatorAction:
 
 @dataclass(frozen=True, slots=True)
 class FailedLoop:
-    """A loop with an error that does not clear on its own. The daemon tries it again nevertheless."""
+    """A loop that an error ended. The daemon tries it again."""
 
     name: str
     code: str
     problem: str
     since_s: float
     """Unix time."""
+    hint: str = ""
+    """The last part of ``problem``: what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,9 @@ class DaemonStatus:
     stuck: tuple[str, ...] = ()
     """Loops without a heartbeat."""
     failed_loops: tuple[FailedLoop, ...] = ()
+    """Loops whose error does not clear on its own."""
+    blocked_loops: tuple[FailedLoop, ...] = ()
+    """Loops that continue on their own once something outside works again, such as a metastore or a disk."""
     needs_operator: tuple[OperatorAction, ...] = ()
     """Everything that needs an operator, with the command that helps."""
     sections: Mapping[str, object] = field(default_factory=dict)

@@ -130,6 +130,7 @@ class StatusReporter:
             projections,
             tuple(self._supervisor.stuck()),
             tuple(_failed_loops(loops.values())),
+            tuple(_blocked_loops(loops.values())),
             sections={part.section.key: part.collect(context) for part in self._sections},
         )
         return replace(status, needs_operator=list_actions(status, [part.section for part in self._sections]))
@@ -225,7 +226,13 @@ def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
 def _failed_loops(loops: Iterable[LoopStatus]) -> Iterator[FailedLoop]:
     for loop in loops:
         if loop.failed_s is not None:
-            yield FailedLoop(loop.name, loop.code or "", loop.problem or "failed", loop.failed_s)
+            yield FailedLoop(loop.name, loop.code or "", loop.problem or "failed", loop.failed_s, loop.hint)
+
+
+def _blocked_loops(loops: Iterable[LoopStatus]) -> Iterator[FailedLoop]:
+    for loop in loops:
+        if loop.failed_s is None and loop.problem is not None and loop.problem_s is not None:
+            yield FailedLoop(loop.name, loop.code or "", loop.problem, loop.problem_s, loop.hint)
 
 
 def _behind(reached: int | None, newest: int | None) -> int | None:

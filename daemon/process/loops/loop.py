@@ -24,7 +24,7 @@ from state.errors import TidelineError, Transient
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from daemon.process.loops.heartbeat import Heartbeat
     from daemon.process.loops.retry_policy import RestartPolicy
@@ -64,6 +64,10 @@ class LoopStatus:
     restarts: int = 0
     problem: str | None = None
     code: str | None = None
+    hint: str = ""
+    """The last part of ``problem``: what to do."""
+    problem_s: float | None = None
+    """Unix time since which the loop has had a problem."""
     is_resting: bool = False
     """Whether the loop rests between two turns, without heartbeats."""
     failed_s: float | None = None
@@ -72,6 +76,9 @@ class LoopStatus:
     """Runs without durable progress since it failed."""
     followed_s: float | None = None
     """Monotonic time since which this run follows."""
+
+
+_NO_PROBLEM: Final[Mapping[str, object]] = {"problem": None, "code": None, "hint": "", "problem_s": None}
 
 
 class LoopHeartbeat:
@@ -98,7 +105,7 @@ class LoopHeartbeat:
         if status.problem is not None and has_settled:
             # The error that ended the run before has passed, even if an idle source leaves no work for
             # progress.
-            self._loop.note(state=LoopState.FOLLOWING, failed_s=None, problem=None, code=None)
+            self._loop.note(state=LoopState.FOLLOWING, failed_s=None, **_NO_PROBLEM)
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
@@ -114,8 +121,7 @@ class LoopHeartbeat:
             failures=0,
             failed_runs=0,
             failed_s=None,
-            problem=None,
-            code=None,
+            **_NO_PROBLEM,
         )
 
 
@@ -249,8 +255,15 @@ class SupervisedLoop:
     def _pause_after(self, error: Exception) -> Iterator[float]:
         """Rest until the next attempt is due, or a stop is requested."""
         failures = self.status.failures + 1
-        code = error.code if isinstance(error, TidelineError) else "unexpected"
-        self.note(failures=failures, problem=_describe(error), code=code, beat_s=time.monotonic())
+        code, hint = (error.code, error.hint) if isinstance(error, TidelineError) else ("unexpected", "")
+        self.note(
+            failures=failures,
+            problem=_describe(error),
+            code=code,
+            hint=hint,
+            problem_s=self.status.problem_s or time.time(),
+            beat_s=time.monotonic(),
+        )
         self._measures.loop_failed(self._job.name, code)
         decision = judge(error)
         exhausted = decision is Verdict.RETRY_BOUNDED and failures >= self._backoff.attempts_max

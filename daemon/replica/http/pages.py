@@ -19,6 +19,7 @@ from daemon.replica.status.copies import COPIES
 from daemon.replica.status.loads import LOADS
 from daemon.replica.status.points import POINTS
 from daemon.replica.verification.status import VERIFICATION
+from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import BEHIND_S
 from daemon.site.lists import PARAMETERS, list_found, list_rows
@@ -88,6 +89,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "name": name,
         "view": view,
         "needs": make_cards(needs),
+        "blocked": make_blocked_cards(status, only=view.name),
         "switch": None if view.state == "promoted" else action,
         "switch_text": describe_consequence(action),
         "point": row_of(POINTS, status, name),

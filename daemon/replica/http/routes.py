@@ -182,7 +182,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         )
 
         def ask(policy: str, given: Any) -> dict[str, Any]:
-            return _ask(config, policy, {"do": action, **asdict(given)})
+            return ask_policy_loop(config, policy, {"do": action, **asdict(given)})
 
         return action_route(operation, body, do or ask, audit)
 
@@ -238,10 +238,13 @@ def read_compactions(config: Config, policy: str, table: str | None) -> Sequence
         return list_compactions(target, handler_policy(config, policy), table)
 
 
-def _ask(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:
+def ask_policy_loop(
+    config: Config, policy: str, request: dict[str, Any], timeout_s: float = TIMEOUT_S
+) -> dict[str, Any]:
+    """Have the loop of a policy serve a request; raise NotFound, NotYet, and the errors of the request."""
     require_followed(config, policy)
     directory = requests_directory(config.state.dir, STATE_KIND, policy)
-    return send_request(directory, request, TIMEOUT_S, _absent(policy))
+    return send_request(directory, request, timeout_s, _absent(policy))
 
 
 def require_followed(config: Config, policy: str) -> PolicyConfig:

@@ -18,10 +18,14 @@ from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
 from handlers.replication.operations.compaction import DID_NOT_INITIATE, FAILED, QUEUED, CompactionBacklog
+from state.value_text import count_text
 
 
 LISTED_MAX: Final = 20
 """Compactions of one policy that are listed."""
+QUEUED_S_MAX: Final = 6 * 3600.0
+"""A compaction that has waited longer for a worker needs an operator, as the alert of the chart says."""
+_WORKER: Final = "start a compaction worker on the target"
 _FAILED: Final = frozenset({FAILED, DID_NOT_INITIATE})
 _GAUGES: Final = (
     (
@@ -127,8 +131,10 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         ]
 
     def actions(self, value: tuple[CompactionStatus, ...]) -> Iterator[OperatorAction]:
-        """Return one entry for each policy with failed compactions."""
+        """Return one entry for each policy with failed compactions, and with one that no worker takes."""
         for status in value:
+            if status.waiting_s is not None and status.waiting_s > QUEUED_S_MAX:
+                yield _describe_waiting(status, status.waiting_s)
             failed = [row for row in status.listed if row.state in _FAILED]
             if not failed:
                 continue
@@ -168,6 +174,19 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
 
 
 COMPACTIONS: Final = CompactionSection()
+
+
+def _describe_waiting(status: CompactionStatus, waiting_s: float) -> OperatorAction:
+    count = count_text((status.counts or {}).get(QUEUED, 0), "compaction")
+    return OperatorAction(
+        "waiting-compaction",
+        f"replication:{status.policy}",
+        f"no worker of the target takes compactions: {count} in the queue. The target's files grow in number "
+        "until Hive's workers run (metastore.compactor.worker.threads)",
+        f"{REPLICA}#the-target-has-many-small-files",
+        _WORKER,
+        None if status.read_s is None else status.read_s - waiting_s,
+    )
 
 
 def _count_row(status: CompactionStatus, now_s: float) -> tuple[str, ...]:

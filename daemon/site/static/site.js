@@ -1,4 +1,4 @@
-// What a page cannot do alone: switch the theme, ask before an action, copy a text, and choose a range in a picture.
+// What a page cannot do alone: say when its values are old, switch the theme, ask before an action, copy a text, and choose a range in a picture.
 "use strict";
 
 const dialog = document.getElementById("ask");
@@ -27,10 +27,27 @@ function ask(button) {
   dialog.showModal();
 }
 
+// What has happened, from the answer of the action.
+function outcomeOf(result) {
+  if (result.outcome) return [result.outcome, result.problem].filter(Boolean).join(": ");
+  if (result.resumes_at) return `Done. The table resumes at event ${result.resumes_at}; no file is copied twice.`;
+  if (result.reason) return `Done. The table is loaded again: ${result.reason}.`;
+  if (result.upto) return `Done. Events ${result.after + 1} to ${result.upto} are skipped.`;
+  const refused = (result.requested || []).find((each) => !each.accepted);
+  if (refused) return `The target refused: ${refused.message || refused.state}.`;
+  return "Done.";
+}
+
+function problemOf(error) {
+  const reason = error.context?.reason;
+  const text = error.message[0].toUpperCase() + error.message.slice(1);
+  return `${text}${reason ? ` (${reason})` : ""}. ${error.hint || ""}`;
+}
+
 // The header and the content type cannot be sent by the form of another site; the server requires them.
 async function send() {
   yes.disabled = true;
-  answer.textContent = "Waiting for the loop, which is between two batches within a minute …";
+  answer.textContent = "Sent. The daemon acts after the batch that it works on, within a minute …";
   try {
     const response = await fetch(action.action, {
       method: "POST",
@@ -38,8 +55,7 @@ async function send() {
       body: action.body,
     });
     const result = await response.json();
-    const outcome = [result.outcome, result.problem].filter(Boolean).join(": ");
-    answer.textContent = response.ok ? outcome || "Done." : `${result.message}. ${result.hint}`;
+    answer.textContent = response.ok ? outcomeOf(result) : problemOf(result);
   } catch (error) {
     answer.textContent = `The daemon cannot be reached: ${error.message}`;
   }
@@ -87,6 +103,27 @@ document.addEventListener("pointerup", (event) => {
   Object.assign(form.elements.to, { value: to });
   form.elements.from.focus();
   brushed = null;
+});
+// A page that is not read again would look like the present.
+const stale = document.getElementById("stale");
+let readAt = new Date();
+function showStale(reason, isSignedOut = false) {
+  const since = readAt.toLocaleTimeString("en-GB");
+  stale.querySelector("span").textContent = `${reason}. You see the values of ${since}.`;
+  stale.querySelector("a").hidden = !isSignedOut;
+  stale.hidden = false;
+}
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  const code = detail.xhr.status;
+  if (code === 401) showStale("The daemon does not accept your token any more", true);
+  else showStale(`The daemon answers with an error (${code})`);
+});
+document.addEventListener("htmx:sendError", () => showStale("The daemon cannot be reached"));
+document.addEventListener("htmx:timeout", () => showStale("The daemon does not answer"));
+document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
+  if (!detail.successful) return;
+  readAt = new Date();
+  stale.hidden = true;
 });
 yes.addEventListener("click", send);
 no.addEventListener("click", () => dialog.close());

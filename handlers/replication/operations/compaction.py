@@ -8,8 +8,8 @@ They do not affect replay: a compaction ends below the lowest open write id.
 
 Hive keeps a record of every compaction for days, so only the states that matter are read, each by a
 separate call with a limit, for all databases of a target at once. A failed compaction matters until a later
-one of the same table or partition succeeds. Hive keeps its record longer, so the later ones are read as well,
-for ``CHECKED_MAX`` objects at most.
+one of the same table or partition is queued; if that one fails too, it counts. Hive keeps its record longer,
+so the later ones are read as well, for ``CHECKED_MAX`` objects at most.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ STATES: Final[Mapping[str, str]] = {
     "ready for cleaning": "r",
 }
 """The states to read, with Hive's letters; those that need attention first."""
-_SUCCEEDED: Final = frozenset({"succeeded", "ready for cleaning"})
+_LATER: Final = frozenset({QUEUED, "working", "ready for cleaning", "succeeded"})
 READ_MAX: Final = 10_000
 """Compactions of one state to read; more do not count."""
 CHECKED_MAX: Final = 100
@@ -210,17 +210,19 @@ def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list
 def _drop_superseded(
     failed: Iterable[ShowCompactResponseElement], target: Metastore, db: str
 ) -> list[ShowCompactResponseElement]:
-    """Return the newest failure of each table or partition, unless a later compaction of it succeeded."""
+    """Return the newest failure of each table or partition, unless a later compaction of it waits, runs or
+    has succeeded.
+    """
     newest: dict[_Object, ShowCompactResponseElement] = {}
     for each in failed:
         newest.setdefault(_object(each), each)
     checked = list(islice(newest, CHECKED_MAX))
-    ended: dict[_Object, int] = {}
+    later: dict[_Object, int] = {}
     for table in dict.fromkeys(table for table, _ in checked):
         for each in target.show_compactions(db, table):
-            if each.state in _SUCCEEDED:
-                ended[_object(each)] = max(ended.get(_object(each), 0), each.id or 0)
-    return [each for key, each in newest.items() if ended.get(key, 0) < (each.id or 0)]
+            if each.state in _LATER:
+                later[_object(each)] = max(later.get(_object(each), 0), each.id or 0)
+    return [each for key, each in newest.items() if later.get(key, 0) < (each.id or 0)]
 
 
 def _object(each: ShowCompactResponseElement) -> _Object:

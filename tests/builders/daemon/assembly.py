@@ -13,6 +13,7 @@ from daemon.capability import Parts, Runtime
 from daemon.config.model import Config
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
+from daemon.http.actions import Recorded
 from daemon.http.metrics import HttpMetrics
 from daemon.process.loops.loop import Job
 from daemon.process.metrics import LoopMetrics
@@ -105,6 +106,7 @@ def app_of(
     registry: CollectorRegistry | None = None,
     history: Callable[[], Sequence[HistoryPoint]] = tuple,
     policies: PolicySite | None = None,
+    actions: Callable[[], Sequence[Recorded]] = tuple,
 ) -> Starlette:
     """Return the HTTP application with ``routes`` beside those of the status."""
     views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
@@ -114,5 +116,6 @@ def app_of(
             SECTIONS,
             [*policy_pages(policies or PolicySite(status, SECTIONS)), *status_routes(views), *routes],
             history,
+            actions,
         )
     )

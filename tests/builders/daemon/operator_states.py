@@ -173,6 +173,7 @@ EVERYTHING: Final = status(
                     ),
                 ),
             ),
+            CompactionStatus("press", read_s=NOW_S, counts={"initiated": 2}, waiting_s=7 * 3600.0),
         ),
     },
 )

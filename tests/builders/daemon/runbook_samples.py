@@ -52,6 +52,24 @@ MESSAGES: Final[dict[str, tuple[errors.TidelineError, ...]]] = {
             host="tideline-0",
         ),
     ),
+    "daemon.md#another-system-does-not-answer": (
+        errors.MetastoreUnavailable(
+            "none of the metastore's addresses can be reached",
+            addresses="thrift://target-metastore:9083: connection refused",
+        ),
+    ),
+    "daemon.md#a-login-is-refused": (
+        errors.LoginFailed(
+            "the metastore refused the login", address="thrift://source-metastore:9083", user="tideline"
+        ),
+    ),
+    "daemon.md#files-cannot-be-read-or-written": (
+        errors.FilesUnavailable(
+            "the disk of the state file is full; nothing of this transaction was kept",
+            path="/var/lib/tideline/replication-shop.db",
+            hint="Free space on the state volume; the work is then repeated from the last position.",
+        ),
+    ),
     "daemon.md#a-state-file-is-damaged": (
         errors.StateCorrupt("a page of the state file is damaged", path="/var/lib/tideline/catalog-lake.db"),
     ),

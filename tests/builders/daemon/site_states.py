@@ -19,6 +19,7 @@ from daemon.status.actions import list_actions
 from daemon.status.history import INTERVAL_S, POINTS, HistoryPoint
 from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, ProjectionView, SourceStatus
 from handlers.failures import TableFailure
+from state.errors import FilesUnavailable, MetastoreUnavailable
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
 
@@ -203,6 +204,27 @@ def last_day() -> tuple[HistoryPoint, ...]:
         if not 60 <= back < 66
         for load in (0.02 + max(0.0, math.sin((POINTS - back) / 45)) * (0.8 + 0.2 * math.sin(back * 1.7)),)
     )
+
+
+def blocked_status() -> DaemonStatus:
+    """Return the status of a daemon whose target is down, and whose state volume is full."""
+    down = MetastoreUnavailable(
+        "none of the metastore's addresses can be reached",
+        addresses="thrift://target-metastore.example.org:9083: connection refused",
+    )
+    full = FilesUnavailable(
+        "the disk of the state file is full; nothing of this transaction was kept",
+        path="/var/lib/tideline/catalog-lake.db",
+        hint="Free space on the state volume; the work is then repeated from the last position.",
+    )
+    healthy = healthy_status()
+    loops = [
+        FailedLoop(f"replication:{name}", down.code, str(down), NOW_S - 90.0, down.hint)
+        for name in ("shop", "hr", "web", "ads")
+    ]
+    loops.append(FailedLoop("catalog:lake", full.code, str(full), NOW_S - 3_700.0, full.hint))
+    views = tuple(replace(view, state="backing-off", lag_s=90.0) for view in healthy.projections)
+    return _with_actions(replace(healthy, projections=views, blocked_loops=tuple(loops)))
 
 
 def large_status(policies: int = 300) -> DaemonStatus:

@@ -74,8 +74,9 @@ def test_a_request_without_an_answer_is_removed(inbox: Inbox, tmp_path: Path) ->
 
 
 def test_a_missing_directory_has_no_daemon_and_cannot_be_created_below_a_file(tmp_path: Path) -> None:
-    with pytest.raises(Transient, match="request cannot be written"):
+    with pytest.raises(FilesUnavailable, match="request cannot be written") as caught:
         send_request(tmp_path / "none", {}, 1)
+    assert "Check the state volume" in caught.value.hint
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError):
         Inbox(tmp_path / "file" / "requests").open()

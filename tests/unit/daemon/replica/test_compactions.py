@@ -3,6 +3,7 @@ target does not answer."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.replica.compaction_watch import CompactionWatch
-from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, CompactionStatus
+from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, QUEUED_S_MAX, CompactionStatus
 from handlers.metastore.client import Metastore
 from handlers.replication.operations import compaction as compaction_calls
 from handlers.replication.operations.compaction import STATES, read_backlogs
@@ -72,14 +73,16 @@ ENDED = st.lists(
     st.tuples(
         st.sampled_from(["a", "b"]),
         st.sampled_from([None, "dt=1", "dt=2"]),
-        st.sampled_from(["failed", "did not initiate", "succeeded", "ready for cleaning", "refused"]),
+        st.sampled_from(
+            ["failed", "did not initiate", "initiated", "succeeded", "ready for cleaning", "refused"]
+        ),
     ),
     max_size=12,
 )
 
 
 @given(ENDED)
-def test_a_failure_counts_until_a_later_compaction_of_the_same_object_succeeds(
+def test_a_failure_counts_until_a_later_compaction_of_the_same_object_is_queued(
     ended: list[tuple[str, str | None, str]],
 ) -> None:
     found = read_backlogs(
@@ -195,3 +198,15 @@ def test_each_database_is_read_alone_if_those_of_others_fill_the_answer(
     crowd = (compaction(number, "initiated", f"t{number}", dbname="other") for number in range(9))
     found = read_backlogs(target(*crowd, compaction(10, "initiated")), ["shop_r"], listed_max=9)
     assert found["shop_r"].counts["initiated"] == 1
+
+
+def test_a_compaction_needs_an_operator_once_no_worker_has_taken_it_for_hours() -> None:
+    long = CompactionStatus("shop", read_s=30_000.0, counts={"initiated": 2}, waiting_s=QUEUED_S_MAX + 1)
+    assert not list(COMPACTIONS.actions((replace(long, waiting_s=QUEUED_S_MAX),)))
+    (action,) = COMPACTIONS.actions((long,))
+    assert (action.kind, action.object, action.since_s) == (
+        "waiting-compaction",
+        "replication:shop",
+        30_000.0 - QUEUED_S_MAX - 1,
+    )
+    assert "2 compactions in the queue" in action.reason

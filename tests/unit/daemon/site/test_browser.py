@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -9,8 +10,10 @@ from axe_playwright_python.sync_playwright import Axe
 from starlette.routing import Route
 
 from daemon.http.access import Access, Gate
+from daemon.http.actions import Audit
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from state.errors import Forbidden
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.browsers import launched_browser
@@ -32,12 +35,18 @@ STATES = {
     "empty": site_states.empty_status,
     "healthy": site_states.healthy_status,
     "behind": site_states.behind_status,
+    "blocked": site_states.blocked_status,
     "troubled": site_states.troubled_status,
     "large": site_states.large_status,
 }
 VIEWS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 1280), ("dark", 390))
 """Theme, and width of the window."""
 TOKEN = "o" * 32
+
+
+def login(token: str) -> dict[str, str]:
+    """Return the header that a browser sends after a login."""
+    return {"Authorization": f"Basic {b64encode(f'ada:{token}'.encode()).decode()}"}
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +91,7 @@ def test_every_state_is_accessible_in_both_themes_and_on_a_phone(browser: Browse
         "/endpoints",
         "/events",
         "/logs",
+        "/actions",
     ],
 )
 def test_the_other_pages_are_accessible_on_a_phone(browser: Browser, path: str) -> None:
@@ -171,4 +181,55 @@ def test_the_page_follows_the_status_without_a_reload(browser: Browser) -> None:
         statuses.append(daemon_status(host="after"))
         page.evaluate("htmx.trigger('#live', 'refresh')")
         page.get_by_text("on after for").wait_for()
+        page.close()
+
+
+def test_a_page_says_that_its_values_are_old_when_the_daemon_is_gone(browser: Browser) -> None:
+    with served(app_of()) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        assert page.locator("#stale").is_hidden()
+    page.evaluate("htmx.trigger('#live', 'refresh')")
+    page.get_by_text("The daemon cannot be reached. You see the values of").wait_for()
+    assert Axe().run(page).violations_count == 0
+    page.close()
+
+
+def test_a_page_requests_a_login_once_its_token_was_exchanged(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), file)])
+    access = Access(tokens=tokens, allows_anonymous=False)
+    status = site_states.troubled_status
+    with served(Gate(app_of(status=status), access, lambda _: None)) as server:
+        page = browser.new_page()
+        page.set_extra_http_headers(login(TOKEN))
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        file.write_text("n" * 32)
+        page.evaluate("htmx.trigger('#live', 'refresh')")
+        page.get_by_text("The daemon does not accept your token any more").wait_for()
+        page.set_extra_http_headers(login("n" * 32))
+        page.get_by_role("link", name="Sign in again").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        assert page.locator("#stale").is_hidden()
+        page.close()
+
+
+def test_the_overview_and_its_own_page_show_who_did_what(browser: Browser) -> None:
+    audit = Audit(clock=lambda: 0.0)
+    audit.record("ada", "release", "shop", None, {"table": "orders"})
+    audit.record("eve", "pause", "hr", Forbidden("the token may not act"))
+    with served(app_of(actions=audit.last)) as server:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        for path in ("/", "/actions"):
+            page.goto(f"http://127.0.0.1:{server.port}{path}")
+            rows = page.get_by_role("group", name="Actions").get_by_role("row").all_inner_texts()
+            assert [row.split("\t")[1:5] for row in rows[1:]] == [
+                ["eve", "pause", "hr", "-"],
+                ["ada", "release", "shop", "table: orders"],
+            ]
+            assert "the token may not act" in rows[1]
+            assert Axe().run(page).violations_count == 0
+        page.goto(f"http://127.0.0.1:{server.port}/actions?filter=orders")
+        assert page.get_by_role("row").count() == 2
         page.close()

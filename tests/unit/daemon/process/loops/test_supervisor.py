@@ -68,6 +68,33 @@ def test_a_pause_lies_between_the_minimum_and_a_doubling_bound(
     assert min_s <= backoff.pause_s(failures) <= backoff.bound_s(failures)
 
 
+def test_a_loop_tells_since_when_it_has_a_problem_until_it_makes_progress() -> None:
+    progressed = threading.Event()
+    resume = threading.Event()
+
+    def run(heartbeat: Heartbeat) -> None:
+        if not resume.is_set():
+            raise MetastoreUnavailable("away")
+        heartbeat.progress()
+        progressed.set()
+        heartbeat.stopping.wait(10)
+
+    supervisor, counts = supervise(Job("a", run))
+    before_s = time.time()
+    supervisor.start()
+    eventually(lambda: len(counts.failed) >= 3)
+    first = supervisor.statuses()["a"]
+    eventually(lambda: len(counts.failed) >= 6)
+    later = supervisor.statuses()["a"]
+    resume.set()
+    assert progressed.wait(10)
+    ended = supervisor.statuses()["a"]
+    assert before_s <= (first.problem_s or 0) == later.problem_s
+    assert first.hint == MetastoreUnavailable.default_hint
+    assert (ended.problem, ended.hint, ended.problem_s) == (None, "", None)
+    assert supervisor.stop(5) == []
+
+
 def test_a_loop_recovers_when_its_dependency_does() -> None:
     loop = Scripted(*[MetastoreUnavailable("away")] * 20, None)
     supervisor, counts = supervise(Job("a", loop.run))

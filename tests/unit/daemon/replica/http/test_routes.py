@@ -118,6 +118,14 @@ def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, p
     assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
 
 
+def test_the_record_of_an_action_has_its_table_and_why_it_was_refused(port: int, policy: Policy) -> None:
+    acted(port, "/api/v1/policies/shop/release", {"table": "a"})
+    assert acted(port, "/api/v1/policies/none/pause")[0] == 404
+    refused, done = json.loads(asked(port, "/api/v1/actions").text)["actions"]
+    assert (done["parameters"], done["problem"]) == ({"table": "a"}, None)
+    assert (refused["parameters"], refused["problem"]) == ({}, "this daemon does not follow the policy")
+
+
 def test_tables_are_pruned_only_if_they_are_named(port: int, policy: Policy) -> None:
     assert acted(port, "/api/v1/policies/shop/prune", {})[0] == 400
     acted(port, "/api/v1/policies/shop/plan-prune")

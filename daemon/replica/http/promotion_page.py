@@ -1,0 +1,97 @@
+"""The page of a failover: the point of a policy, the steps of its promotion, and the way back.
+
+Before a promotion it shows the plan, which the policy's own loop makes, and the button. Afterwards it shows
+the remaining steps, with the configuration of a policy in the other direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from daemon.config.model import Config
+from daemon.http.transport.answering import Lane
+from daemon.replica.http.routes import ask_policy_loop, require_followed
+from daemon.replica.loop import projection_name
+from daemon.site.consequences import describe_consequence
+from daemon.site.pages import Asked, PageRoute, require_operator
+from daemon.status.action_calls import call_policy
+from daemon.status.model import DaemonStatus
+from state.errors import NotFound
+
+
+TIMEOUT_S: Final = 20.0
+"""How long the loop may take to make the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The replication in the other direction."""
+
+    policy: str
+    configuration: str
+    """A file of its own, in YAML."""
+    command: str
+
+
+def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRoute:
+    """Return the route of the page."""
+
+    def values(asked: Asked) -> dict[str, Any]:
+        require_operator(asked, "the plan of a promotion")
+        settings = require_followed(config, asked.name)
+        now = status()
+        view = next((each for each in now.projections if each.name == projection_name(asked.name)), None)
+        if view is None:
+            raise NotFound("this daemon does not follow the policy", policy=asked.name[:200])
+        plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"}, TIMEOUT_S)
+        is_forced = bool(plan["incomplete"])
+        label = "Promote as it is" if is_forced else "Promote"
+        action = call_policy(asked.name, "promote", label, **({"force": True} if is_forced else {}))
+        return {
+            "now_s": now.time_s,
+            "name": asked.name,
+            "view": view,
+            "source": f"{settings.source}/{settings.database}",
+            "plan": plan,
+            "is_promoted": view.state == "promoted" or plan["unmarked"] is not None,
+            "action": action,
+            "consequence": describe_consequence(action),
+            "back": describe_way_back(config, asked.name),
+        }
+
+    return PageRoute("/policies/{name}/promotion", "promotion.html", values, lane=Lane.ACTION)
+
+
+def describe_way_back(config: Config, name: str) -> WayBack:
+    """Return the replication of a promoted policy in the other direction.
+
+    Settings that the present configuration does not know, such as the directories of the target, are left for
+    the operator.
+    """
+    settings = require_followed(config, name)
+    source, target = config.sources[settings.source], config.targets[settings.target]
+    bootstrap = "" if config.kafka is None else config.kafka.bootstrap
+    policy = f"{name}-back"
+    text = f"""\
+sources:
+  {settings.target}:
+    metastore: [{", ".join(target.metastore)}]
+    topic: {source.topic}.back
+    read_roots: []   # fill in: the warehouse directories of {settings.target}
+targets:
+  {settings.source}:
+    metastore: [{", ".join(source.metastore)}]
+policies:
+  {policy}:
+    source: {settings.target}
+    target: {settings.source}
+    database: {settings.replica_database}
+    target_database: {settings.database}
+kafka:
+  bootstrap: {bootstrap}   # with the other settings of 'kafka', as in your configuration
+state:
+  dir: {config.state.dir}-back
+"""
+    return WayBack(policy, text, f"tideline bootstrap {policy} --reuse-files -c back.yaml")
