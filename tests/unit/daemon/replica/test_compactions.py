@@ -3,6 +3,7 @@ target does not answer."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -130,7 +131,7 @@ def test_failed_and_queued_compactions_are_shown_with_their_message() -> None:
     read.read_all(
         target(
             compaction(1, "failed", errorMessage="no <heap>", partitionname="dt=1", endTime=5_000),
-            compaction(2, "initiated", "visits", enqueueTime=1_000),
+            compaction(2, "initiated", "visits", enqueueTime=round(time.time() * 1000)),
         )
     )
     shown = text(*read.status())
