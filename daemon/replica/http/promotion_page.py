@@ -31,7 +31,7 @@ class WayBack:
 
     policy: str
     configuration: str
-    """A file of its own, in YAML."""
+    """A separate file, in YAML."""
     command: str
 
 
