@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
     from daemon.flat.status import FlatStatus
+    from daemon.keylog.settings import KeyedTable
     from handlers.files.filesystems import FileSystem
     from streaming.keylog.log import KeyLog
     from streaming.keylog.table_snapshots import TableSnapshot
@@ -56,7 +57,7 @@ class FlatAnswers:
         """Return every flat table with the state of its driver and the age of its snapshot."""
         from streaming.keylog.table_snapshots import read_snapshot
 
-        log = self._open_log()
+        log = self.open_log()
         rows = []
         for name, flat in FLAT.of(self._config).items():
             snapshot = read_snapshot(log, flat.table)
@@ -79,7 +80,7 @@ class FlatAnswers:
         from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
         entry, flat = self._find(name)
-        log = self._open_log()
+        log = self.open_log()
         snapshot, keys = read_snapshot(log, flat.table), read_keys(log, flat.keyed())
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
         demand = {each["key"]: each for each in keys["keys"]}
@@ -107,13 +108,13 @@ class FlatAnswers:
         """Return the keys of one table, each with its verdict and the reason; raise NotFound."""
         from daemon.keylog.answers import read_keys
 
-        return read_keys(self._open_log(), self._find(name)[1].keyed())
+        return read_keys(self.open_log(), self.keyed_table(name))
 
     def list_rules(self, name: str) -> Answer:
         """Return the decisions about the keys of one table; raise NotFound."""
         from daemon.keylog.answers import list_rules
 
-        return list_rules(self._open_log(), self._find(name)[1].keyed())
+        return list_rules(self.open_log(), self.keyed_table(name))
 
     def close(self) -> None:
         """Close the database."""
@@ -122,6 +123,10 @@ class FlatAnswers:
                 self._log.close()
                 self._log = None
 
+    def keyed_table(self, name: str) -> KeyedTable:
+        """Return a table with the rules that decide about its keys; raise NotFound."""
+        return self._find(name)[1].keyed()
+
     def _find(self, name: str) -> tuple[str, FlatConfig]:
         try:
             flat = flat_config(self._config, name)
@@ -129,7 +134,8 @@ class FlatAnswers:
             raise NotFound("unknown flat table", name=name[:200], hint=error.hint) from None
         return next(entry for entry, each in FLAT.of(self._config).items() if each is flat), flat
 
-    def _open_log(self) -> KeyLog:
+    def open_log(self) -> KeyLog:
+        """Return the key log, which is opened when it is first needed; raise KeyLogUnavailable."""
         with self._lock:
             if self._log is None:
                 self._log = open_key_log(self._config)

@@ -58,6 +58,7 @@ class Flat(Capability):
         from daemon.flat.page import flat_routes
         from daemon.flat.settings import FLAT
         from daemon.flat.status import FLATS
+        from daemon.keylog.routes import key_log_routes
         from daemon.status.reporter import SectionPart
 
         metrics, tables = FlatMetrics(runtime.registry), FLAT.of(runtime.config)
@@ -71,7 +72,12 @@ class Flat(Capability):
         return Parts(
             jobs=[flat.job for flat in flats],
             sections=[SectionPart(FLATS, lambda moment: tuple(flat.status(moment) for flat in flats))],
-            routes=flat_routes(answers) if tables else (),
+            routes=[
+                *flat_routes(answers),
+                *key_log_routes(answers.keyed_table, answers.open_log, runtime.audit),
+            ]
+            if tables
+            else (),
             close=[answers.close],
         )
 

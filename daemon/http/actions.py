@@ -125,6 +125,13 @@ def action_route(
     ``do`` gets the name from the path and the body, may wait, and returns the answer. Without a name in the
     path, it is the part before the action: ``copies`` of ``copies/limit``.
     """
+    return signed_action_route(operation, body, lambda name, given, _client: do(name, given), audit)
+
+
+def signed_action_route(
+    operation: Operation, body: type[B], do: Callable[[str, B, str], dict[str, Any]], audit: Audit
+) -> ApiRoute:
+    """Return the route of an action that records its client; ``do`` gets the client's name, too."""
     adapter = TypeAdapter(body)
     base, _, action = operation.path.rpartition("/")
     whole = base.rpartition("/")[2]
@@ -135,7 +142,7 @@ def action_route(
 
         def make() -> Made:
             try:
-                answer = do(name, given)
+                answer = do(name, given, client)
             except TidelineError as error:
                 audit.record(client, action, name, error, parameters)
                 raise

@@ -1,7 +1,7 @@
 """``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
 
-The commands use the database of the key log, so they run on any machine that can connect to it. ``list`` and
-``rules`` can ask a daemon instead.
+The commands use the database of the key log, so they run on any machine that can connect to it. With
+``--url``, a daemon does it, for all but ``mine`` and ``forget``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import getpass
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
 import click
@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.keylog.answers import Answer
+    from daemon.keylog.routes import ColumnTypeName
     from daemon.keylog.settings import KeyedTable
     from daemon.status.address import DaemonAddress
     from streaming.keylog.log import KeyLog
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
+DECIDE_S: Final = 60.0
 _remove_option = click.option("--remove", is_flag=True, help="Remove the decision.")
 
 
@@ -78,10 +80,11 @@ def list_keys(  # noqa: PLR0913, PLR0917 - one parameter per option is click's w
     default=100,
     show_default=True,
     type=click.IntRange(1, 100_000),
-    help="Number of rows, newest first.",
+    help="Number of rows, newest first; with --url at most 1000.",
 )
 @config_option
 @json_option
+@daemon_option
 def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     raw_table: str | None,
     key: str | None,
@@ -91,18 +94,26 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     limit: int,
     config_path: Path | None,
     as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
     """Show which user queried which key: one row per key, user, query and day."""
-    from daemon.config.fields import parse_key
-    from daemon.keylog.opening import open_key_log
+    from daemon.keys.text import log_text
 
-    with closing(open_key_log(_config(config_path))) as log:
-        from daemon.keylog.answers import read_log
-        from daemon.keys.text import log_text
-        from streaming.keylog.log_reader import LogFilter
+    if daemon is not None:
+        from daemon.status.client import fetch_json
 
-        log_filter = LogFilter(raw_table, user, source, None if key is None else parse_key(key), days)
-        answer = read_log(log, log_filter, limit)
+        texts = {"raw_table": raw_table, "key": key, "user": user, "source": source}
+        answer = fetch_json(daemon, "/api/v1/key-log", {**texts, "days": str(days), "limit": str(limit)})
+    else:
+        from daemon.config.fields import parse_key
+        from daemon.keylog.opening import open_key_log
+
+        with closing(open_key_log(_config(config_path))) as log:
+            from daemon.keylog.answers import read_log
+            from streaming.keylog.log_reader import LogFilter
+
+            log_filter = LogFilter(raw_table, user, source, None if key is None else parse_key(key), days)
+            answer = read_log(log, log_filter, limit)
     echo(answer, as_json, log_text)
 
 
@@ -206,9 +217,12 @@ def _read(
 @_remove_option
 @config_option
 @json_option
-def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def whitelist(  # noqa: PLR0913, PLR0917 - one parameter per option is click\'s way
+    table: str, key: str, remove: bool, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None
+) -> None:
     """Make KEY ($.a.b or a.b) a column of the flat TABLE even if no user queries it."""
-    _decide(config_path, table, "always", key, as_json=as_json, remove=remove)
+    _decide((config_path, daemon), table, "always", key, as_json=as_json, remove=remove)
 
 
 @keys.command()
@@ -217,11 +231,19 @@ def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_j
 @_remove_option
 @config_option
 @json_option
-def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def skip(  # noqa: PLR0913, PLR0917 - one parameter per option is click\'s way
+    table: str,
+    pattern: str,
+    remove: bool,
+    config_path: Path | None,
+    as_json: bool,
+    daemon: DaemonAddress | None,
+) -> None:
     """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE;
     existing columns become empty.
     """
-    _decide(config_path, table, "skip", pattern, as_json=as_json, remove=remove)
+    _decide((config_path, daemon), table, "skip", pattern, as_json=as_json, remove=remove)
 
 
 @keys.command()
@@ -230,9 +252,17 @@ def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_js
 @click.argument("type_name", metavar="TYPE", type=click.Choice(TYPES))
 @config_option
 @json_option
-def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def pin(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    table: str,
+    key: str,
+    type_name: ColumnTypeName,
+    config_path: Path | None,
+    as_json: bool,
+    daemon: DaemonAddress | None,
+) -> None:
     """Give the column of KEY in the flat TABLE this TYPE, independently of its values."""
-    _decide(config_path, table, "pin", key, as_json=as_json, type_name=type_name)
+    _decide((config_path, daemon), table, "pin", key, as_json=as_json, type_name=type_name)
 
 
 @keys.command()
@@ -240,9 +270,12 @@ def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json:
 @click.argument("key")
 @config_option
 @json_option
-def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def unpin(
+    table: str, key: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None
+) -> None:
     """Let the values determine the type of KEY in the flat TABLE again."""
-    _decide(config_path, table, "pin", key, as_json=as_json, remove=True)
+    _decide((config_path, daemon), table, "pin", key, as_json=as_json, remove=True)
 
 
 @keys.command()
@@ -265,28 +298,31 @@ def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: b
 
 
 def _decide(  # noqa: PLR0913 - shared by four commands
-    config_path: Path | None,
+    served_by: tuple[Path | None, DaemonAddress | None],
     table: str,
-    kind: str,
-    subject: str,
+    kind: Literal["always", "skip", "pin"],
+    key: str,
     *,
     as_json: bool,
     remove: bool = False,
-    type_name: str | None = None,
+    type_name: ColumnTypeName | None = None,
 ) -> None:
     """Store or remove a decision; the driver reads it before its next batch."""
-    from daemon.config.fields import parse_key
-    from daemon.keylog.opening import open_key_log
-    from state.columns.paths import parse_column_key
+    config_path, daemon = served_by
+    if daemon is not None:
+        from daemon.status.client import send_action
 
-    config = _config(config_path)
-    flat = _table(config, table)
-    parse = parse_key if remove else parse_column_key
-    key = subject if kind == "skip" else parse(subject)
-    with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import save_decision
+        request = {"do": "decide", "kind": kind, "key": key, "type": type_name, "remove": remove}
+        answer = send_action(daemon, f"/api/v1/flat/{quote(table, safe='')}", request, timeout_s=DECIDE_S)
+    else:
+        from daemon.keylog.opening import open_key_log
+        from daemon.keylog.routes import DecisionParameters, decide
 
-        answer = save_decision(log, flat, kind, key, type_name, getpass.getuser(), remove=remove)
+        config = _config(config_path)
+        flat = _table(config, table)
+        given = DecisionParameters(kind, key, type_name, remove)
+        with closing(open_key_log(config)) as log:
+            answer = decide(log, flat, given, getpass.getuser())
     echo(answer, as_json, _decision_text)
 
 

@@ -20,19 +20,21 @@ from daemon.flat.answers import FlatAnswers
 from daemon.flat.page import FlatList, FlatTable, KeyList, RuleList, flat_page, flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.http.access import Access, Gate
+from daemon.http.actions import Audit
 from daemon.http.tokens import Tokens
 from daemon.http.transport.server import HttpServer
+from daemon.keylog.routes import LogRows, key_log_routes
 from daemon.service.command_line import call
 from state.columns.paths import KeyPath
-from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
+from streaming.keylog.key_rules import KeyRule, RuleKind, read_rules, set_rule
 from streaming.keylog.log import KeyLog
 from streaming.keylog.records import KeyRequest
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
 from tests.builders.daemon.forms import check_form
+from tests.builders.daemon.http_client import acted, served
 from tests.builders.daemon.http_client import asked as asked_over_http
-from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.keylog.key_logs import FLAT, RAW, key_request
 
@@ -149,7 +151,9 @@ def tokens() -> Tokens:
 def server(config: Config, flats: list[FlatStatus], tmp_path: Path, tokens: Tokens) -> Iterator[HttpServer]:
     answers = FlatAnswers(config, lambda: flats)
     status = daemon_status(sections={"flats": tuple(flats)})
-    app = Gate(app_of(*flat_routes(answers), status=lambda: status), Access(tokens=tokens), lambda _: None)
+    keys = key_log_routes(answers.keyed_table, answers.open_log, Audit())
+    site = app_of(*flat_routes(answers), *keys, status=lambda: status)
+    app = Gate(site, Access(tokens=tokens), lambda _: None)
     with served(app, tmp_path) as running:
         yield running
     answers.close()
@@ -266,6 +270,71 @@ def test_the_commands_list_keys_and_decisions_of_a_daemon_elsewhere(
     assert "$.waits" in capsys.readouterr().out
     assert call(["keys", "rules", FLAT, *where]) == 0
     assert "$.debug.*" in capsys.readouterr().out
+
+
+@pytest.fixture
+def operator(server: HttpServer, tokens: Tokens, tmp_path: Path) -> list[str]:
+    """The options of a command elsewhere."""
+    (tmp_path / "token").write_text(tokens.add_own("ada"))
+    return ["--url", f"http://{server.address}", "--token-file", str(tmp_path / "token")]
+
+
+def test_decisions_are_made_on_a_daemon_elsewhere_in_the_name_of_its_client(
+    log: KeyLog, operator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["keys", "whitelist", "events", "a.b", *operator]) == 0
+    assert "events: always $.a.b is stored" in capsys.readouterr().out.replace(FLAT, "events")
+    assert call(["keys", "skip", FLAT, "$.debug.*", *operator]) == 0
+    assert call(["keys", "pin", "events", "$.n", "bigint", *operator]) == 0
+    stored = {(rule.kind, rule.text, rule.set_by) for rule in read_rules(log, FLAT)}
+    assert stored == {
+        (RuleKind.ALWAYS, "$.a.b", "ada"),
+        (RuleKind.SKIP, "$.debug.*", "ada"),
+        (RuleKind.PIN, "$.n", "ada"),
+    }
+    assert call(["keys", "unpin", "events", "n", *operator]) == 0
+    assert call(["keys", "skip", "events", "$.debug.*", "--remove", *operator]) == 0
+    assert [rule.kind for rule in read_rules(log, FLAT)] == [RuleKind.ALWAYS]
+    capsys.readouterr()
+    assert call(["keys", "whitelist", "events", "$.a[0]", *operator]) == 1
+    assert call(["keys", "whitelist", "none", "a", *operator]) == 1
+    assert "unknown flat table" in capsys.readouterr().err
+    assert call(["keys", "whitelist", "events", "a", *operator[:2]]) == 1
+    assert "Error [unauthenticated]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "pin", "key": "a"},
+        {"kind": "always", "key": "a", "type": "int"},
+        {"kind": "pin", "key": "a", "type": "int", "remove": True},
+        {"kind": "never", "key": "a"},
+        {"kind": "skip", "key": ""},
+        {"kind": "always", "key": "$.a[0]"},
+    ],
+)
+def test_a_decision_that_contradicts_itself_is_refused(
+    log: KeyLog, server: HttpServer, tokens: Tokens, body: dict[str, Any]
+) -> None:
+    status, _ = acted(server.port, "/api/v1/flat/events/decide", body, tokens.add_own("ada"))
+    assert (status, list(read_rules(log, FLAT))) == (400, [])
+
+
+def test_the_log_of_a_daemon_elsewhere_is_shown_to_operators(
+    log: KeyLog, server: HttpServer, tokens: Tokens, operator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(log, key_request("gone", user="bob"), key_request("x", user="zoe"))
+    assert call(["keys", "log", "--user", "bob", "--key", "gone", *operator]) == 0
+    shown = capsys.readouterr().out
+    assert ("$.gone" in shown, "zoe" in shown) == (True, False)
+    assert get(server, "/api/v1/key-log")[0] == 401
+    token = tokens.add_own("ada")
+    rows = get(server, "/api/v1/key-log?limit=1", token)[1]
+    check_form(TypeAdapter(LogRows), rows)
+    assert len(json.loads(rows)["entries"]) == 1
+    for query in ("days=0", "limit=x", "limit=1001", "key=a[", "other=1"):
+        assert get(server, f"/api/v1/key-log?{query}", token)[0] == 400, query
 
 
 def test_names_of_users_are_shown_to_operators_only(log: KeyLog, server: HttpServer, tokens: Tokens) -> None:
