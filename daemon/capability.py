@@ -44,7 +44,7 @@ class Nudges:
         self._events: dict[str, threading.Event] = {}
 
     def of(self, source: str) -> threading.Event:
-        """Return the event that is set if the relay of this source should read at once."""
+        """Return the event set if the relay of this source should read at once."""
         return self._events.setdefault(source, threading.Event())
 
 
@@ -91,7 +91,7 @@ class Runtime:
     waits: Waits
     """Those who wait for the progress of a projection."""
     audit: Audit = field(default_factory=_new_audit)
-    """The record of the actions that are done over HTTP."""
+    """The record of the actions done over HTTP."""
 
     def newest_event_id(self, source: str) -> int | None:
         """Return the newest event id of a source; None while the source cannot be read."""

@@ -1,12 +1,12 @@
 """Which projections of a source an event may concern, decided once for all of them.
 
 A projection of one database names it in its ``Interest``, and receives the events of this database, the ends
-of the transactions that have write ids in it, and the events of which it is not known whom they concern. That
+of the transactions that have write ids in it, and the events of which it is unknown whom they concern. That
 is the same as receiving every event: the others have no effect on it (``Dispatcher.may_take_effect``).
 
 The allocation of a write id names the transaction and the database, so the router remembers both until the
-transaction ends. It knows only transactions that were opened after its first event; the ends of others
-concern everyone. So do those that it had to forget because too many were open.
+transaction ends. It knows only transactions opened after its first event; the ends of others concern
+everyone. So do those that it had to forget because too many were open.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Route:
     """Whom an event may concern."""
 
     databases: frozenset[str] | None
-    """The databases whose projections it may concern; None if it is not known."""
+    """The databases whose projections it may concern; None if unknown."""
     txn_id: int = -1
     """The transaction that the event ends or belongs to; -1 if there is none."""
 
@@ -93,7 +93,7 @@ class EventRouter:
             case WriteIdsAllocated():
                 self._allocate(event, databases)
             case TableAltered():
-                # A table that is moved to another database: only its object has the former one.
+                # A table moved to another database: only its object has the former one.
                 quoted = _QUOTED.finditer(event.before.text)
                 databases |= {name for match in quoted if (name := match[1]) in followed}
         return Route(databases)

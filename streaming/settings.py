@@ -168,7 +168,7 @@ class Limits:
     record_bytes: Annotated[int, Interval(ge=1_024, le=1 << 30)] = 8 * 1024 * 1024
     """Longer records are dead letters."""
     sample_rows: Annotated[int, Interval(ge=0, le=1_000_000)] = 2_000
-    """Rows of a batch that are inspected to learn the kinds of values of new keys."""
+    """Rows of a batch inspected to learn the kinds of values of new keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class CatalogAnswers(Generic[K]):
         return self.only_source(candidates, table)
 
     def may_appear(self, name: str, source: str | None) -> bool:
-        """Return whether a table that is not known waits to be listed or loaded, or the state of a source is
+        """Return whether a table that is unknown waits to be listed or loaded, or the state of a source is
         not open yet.
         """
         views = [each.view() for each in self._sources if source in {None, each.source}]

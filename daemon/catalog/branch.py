@@ -83,7 +83,7 @@ class OpenBranch(Protocol):
         """Return the state from which queries are answered; for any thread."""
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with their progress; for any thread."""
+        """Return the tables being loaded, with their progress; for any thread."""
 
     def measure(self) -> None:
         """Set the gauges of the branch."""

@@ -162,7 +162,7 @@ class _Catalog:
         )
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop is requested, in turns."""
+        """Follow until a stop request, in turns."""
         self._pulse.connect(heartbeat)
         yield from self.loop.run(heartbeat)
 
@@ -195,7 +195,7 @@ class _Catalog:
         return view if self.loop.is_following else replace(view, stale=True)
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded in pieces, with their progress; for any thread."""
+        """Return the tables being loaded in pieces, with their progress; for any thread."""
         return self._opened.loading()
 
     def failing(self) -> list[FailingLoad]:

@@ -1,4 +1,4 @@
-"""Metrics of the catalog: timelines and partitions that are kept, loaded, refused and published."""
+"""Metrics of the catalog: timelines and partitions kept, loaded, refused and published."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class CatalogObserver:
         self._metrics.projections.count_skipped(self._projection, reason)
 
     def table_loaded(self, reason: str) -> None:
-        """Count a table that was loaded from the source."""
+        """Count a table loaded from the source."""
         self._metrics.loads.labels(self._projection, reason).inc()
 
     def table_quarantined(self, table: str, error: TidelineError) -> None:
-        """Count a table that was quarantined, and log the reason."""
+        """Count a quarantined table, and log the reason."""
         log.error(
             "table quarantined", projection=self._projection, table=table, code=error.code, reason=str(error)
         )
@@ -82,7 +82,7 @@ class CatalogObserver:
         self._metrics.projections.loops.loop_failed(self._projection, error.code)
 
     def values_refused(self, reason: str, count: int) -> None:
-        """Count partition values that were refused."""
+        """Count refused partition values."""
         self._metrics.refused.labels(self._projection, reason).inc(count)
 
     def published(self, outcome: str) -> None:

@@ -70,8 +70,8 @@ class OpenCatalog:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with their progress,
-        and those whose load failed; for any thread.
+        """Return the tables being loaded, with their progress, and those whose load
+        failed; for any thread.
         """
         rows = [row for branch in self.branches.values() for row in branch.loading()]
         failed = self.failing()

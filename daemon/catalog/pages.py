@@ -1,4 +1,4 @@
-"""Lists of tables of a branch on the site, for any number of them. Only the rows that are shown are made."""
+"""Lists of tables of a branch on the site, for any number of them. Only the rows shown are made."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Query:
         return self.path.replace("{name}", quote(getattr(self, "name", "")))
 
     def url_parameters(self) -> dict[str, str]:
-        """Return the parameters as HTTP has them; "" for those that are left out."""
+        """Return the parameters as HTTP has them; "" for those left out."""
         values = [(written, getattr(self, each.name)) for each, written in self.parameters().values()]
         return {written.name: "" if value is None else written.format(value) for written, value in values}
 

@@ -235,7 +235,7 @@ Options = Annotated[
     BeforeValidator(_as_flow),
     _refuse_secrets("move it to 'secrets', as {file: PATH} or {env: NAME}"),
 ]
-"""Settings that are passed on to a library under its own names; the same section has ``secrets``."""
+"""Settings passed on to a library under its own names; the same section has ``secrets``."""
 
 SparkOptions = Annotated[
     _Options,

@@ -72,7 +72,7 @@ class Config(Section):
         return patterns.policy_of(database)
 
     def policy(self, name: str) -> PolicyConfig:
-        """Return the settings of a policy that is known to exist."""
+        """Return the settings of a policy known to exist."""
         policy = self.find_policy(name)
         assert policy is not None, f"no policy {name!r}"
         return policy

@@ -1,8 +1,8 @@
 """The configuration as ``tideline config show`` prints it.
 
-Settings of Tideline are shown, because a secret among them has its own type. Settings that are passed on to a
-library (``options``, ``conf``) have names that Tideline does not know: their texts are shown only if the name
-is known to be harmless, and masked otherwise.
+Settings of Tideline are shown, because a secret among them has its own type. Settings passed on to a library
+(``options``, ``conf``) have names that Tideline does not know: their texts are shown only if the name is
+known to be harmless, and masked otherwise.
 """
 
 from __future__ import annotations

@@ -30,16 +30,17 @@ class Batch:
 
     events: tuple[Event, ...]
     position: Position
-    """The last event that was read. It comes after the last of ``events`` if others did not concern the
-    reader's projection (``daemon.consumer.shared.subscription``)."""
+    """The last event read. It comes after the last of ``events`` if others did not concern the reader's
+    projection (``daemon.consumer.shared.subscription``).
+    """
     caught_up: bool
     """Whether the topic ended after them."""
     time_s: int | None = None
-    """The time of the last event that was read; None if there was none."""
+    """The time of the last event read; None if there was none."""
     sizes_bytes: tuple[int, ...] = ()
     """The length of each event's record."""
     passage: Passage | None = None
-    """Of the last event; None if it is not known, as for an event that was read from the notification log."""
+    """Of the last event; None if unknown, as for an event read from the notification log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Stages:
 
     @classmethod
     def of(cls, batch: Batch, began_s: float, ended_s: float) -> Self | None:
-        """Return those of the last event of a batch; None if they are not known."""
+        """Return those of the last event of a batch; None if unknown."""
         if batch.passage is None:
             return None
         times_s = (
@@ -86,7 +87,7 @@ class EventReader(Protocol):
 
     def find_passed(self) -> tuple[Position, int] | None:
         """Return how far everything that concerns the projection is applied, with the time of the last event;
-        None if that is not known, or if it has something to do.
+        None if unknown, or if it has something to do.
         """
 
     def seek(self, position: Position) -> None:

@@ -63,7 +63,7 @@ class ProjectionMetrics(MetricTable):
         return "other"
 
     def count_applied(self, projection: str, kind: str) -> None:
-        """Count an event that was applied."""
+        """Count an applied event."""
         self.applied.labels(self.series.label(projection), self.type_label(kind)).inc()
 
     def count_skipped(self, projection: str, reason: str) -> None:
@@ -71,7 +71,7 @@ class ProjectionMetrics(MetricTable):
         self.skipped.labels(self.series.label(projection), reason).inc()
 
     def count_quarantined(self, projection: str, code: str) -> None:
-        """Count a table that was quarantined."""
+        """Count a quarantined table."""
         self.loops.loop_failed(projection, code)
 
     def observe_visible(self, projection: str, event_time_s: int) -> None:

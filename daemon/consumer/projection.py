@@ -59,7 +59,7 @@ class ProjectionStatus:
     paused_since_s: int | None = None
     """Unix time since which an operator has paused it."""
     stages: Stages | None = None
-    """Of the last event that was applied."""
+    """Of the last event applied."""
 
 
 class Projection(Protocol):
@@ -194,7 +194,7 @@ class ProjectionLoop:
         return replace(status, position=position, applied_time_s=time_s)
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop is requested, and yield how long to rest; raise the errors of ``follow``."""
+        """Follow until a stop request, and yield how long to rest; raise the errors of ``follow``."""
         try:
             if self._reader is None:
                 self._reader = self._open_reader()

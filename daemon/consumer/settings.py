@@ -51,7 +51,7 @@ class SharingSettings:
 
     window_events: int = 4_000
     window_bytes: int = 16 * 1024 * 1024
-    """Limits of the last events that are kept for projections that join, by number and length of records."""
+    """Limits of the last events kept for projections that join, by number and length of records."""
     backlog_events: int = 4_000
     backlog_bytes: int = 24 * 1024 * 1024
     """Limits of the events that wait for one projection. One that exceeds them leaves the shared reader.

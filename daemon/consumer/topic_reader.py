@@ -4,7 +4,7 @@ Offsets prove little: some have no record (markers, expiry), and a topic can be 
 it is read. Event ids are contiguous, so each event is compared with the last one delivered:
 
 - The next event is delivered.
-- An event that was delivered before is dropped and counted.
+- An event delivered before is dropped and counted.
 - A later event shows a gap in the topic, which is repaired in up to three steps:
 
   1. search the topic for the next event, because it may have been truncated or recreated;
@@ -281,8 +281,8 @@ class TopicReader:
         """Return whether this is the last part of the event whose first parts were read,
         as the notification log has it.
 
-        The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``);
-        the log has fewer then, or only the last one (``daemon.sources.partial_commits``).
+        The relay may have added parts read from files (``handlers.decoding.records.commit_parts``); the log
+        has fewer then, or only the last one (``daemon.sources.partial_commits``).
         """
         position = self._position
         return (

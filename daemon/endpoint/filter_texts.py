@@ -1,7 +1,7 @@
 """The texts of partition filters, rewritten for a metastore of Hive 4, for one connection.
 
 Filters of old clients are translated before a call is answered or forwarded (``rewriting.translate_filter``).
-A filter that is forwarded is rewritten so that the metastore's database loses no partition
+A forwarded filter is rewritten so that the metastore's database loses no partition
 (``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter as it was sent.
 
 A client is one of Hive 2 or 3 if it makes a call that Hive 4 dropped, and one of Hive 4 if it makes a call,

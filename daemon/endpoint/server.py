@@ -1,8 +1,8 @@
 """The listening socket: one thread for each connection, and limits on their number (``admission``).
 
 Threads, because a session only waits for two sockets, and because a defect in one session then ends that
-session only. A connection that is refused is closed at once, which clients report and repeat; it would
-otherwise wait without an answer.
+session only. A refused connection is closed at once, which clients report and repeat; it would otherwise wait
+without an answer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class EndpointServer:
         self._stopping = threading.Event()
         self._sessions: dict[Session, threading.Thread] = {}
         self._addresses: dict[Session, str] = {}
-        """The address of each session, except those that are being closed for others."""
+        """The address of each session, except those being closed for others."""
         self._budget = RequestBudget(settings.requests_bytes_max, metrics.given_up.inc)
         metrics.request_bytes.set_function(lambda: self._budget.used)
         self._lock = threading.Lock()

@@ -59,8 +59,9 @@ class EndpointSettings:
     used up, the incomplete request that began first is given up. The process needs about five times as much
     memory."""
     answer_bytes_max: int = 256 << 20
-    """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in
-    memory."""
+    """Size of a translated answer. Forwarded answers are not limited, because they
+    are never held in memory.
+    """
     # It is the time for one server, and for the handshake of TLS on either side.
     connect_s: Annotated[float, Interval(ge=0.1, le=3600)] = 10
     """Time to connect to the metastore."""

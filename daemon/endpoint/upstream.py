@@ -78,8 +78,7 @@ class Upstream:
         return self.receive_answer(request)
 
     def receive_answer(self, request: Message, is_body: Callable[[bytes], bool] = is_struct) -> Message:
-        """Return the complete answer to a request that was sent;
-        raise AmbiguousCall, BadInput, LimitExceeded.
+        """Return the complete answer to a request sent; raise AmbiguousCall, BadInput, LimitExceeded.
 
         ``is_body`` decides whether the first bytes are complete, for answers of a known form.
         """

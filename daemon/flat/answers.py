@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _THREADS: Final = 16
-"""Directories that are listed at the same time."""
+"""Directories listed at the same time."""
 CHANGES_MAX: Final = 300
 _DEMAND: Final = ("users", "days", "count", "last_s", "rank", "serves")
 Answer = dict[str, Any]

@@ -77,7 +77,7 @@ class KeyList:
     raw_table: str
     requested_days: int
     requested: int
-    """Keys that were queried in these days."""
+    """Keys queried in these days."""
     columns: int
     columns_max: int
     reasons_from: str

@@ -1,7 +1,7 @@
-"""Progress of a flat table's driver, and the section ``flats`` of the daemon's status that is made from it.
+"""Progress of a flat table's driver, and the section ``flats`` of the daemon's status made from it.
 
-Events are folded one by one into one value. A batch that is reported twice, because the driver was killed
-before Spark recorded its end, counts once. A malformed event raises MalformedEvent and changes nothing.
+Events are folded one by one into one value. A batch reported twice, because the driver was killed before
+Spark recorded its end, counts once. A malformed event raises MalformedEvent and changes nothing.
 """
 
 from __future__ import annotations

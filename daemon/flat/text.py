@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 OPEN_SHOWN: Final = 10
-"""Open hours that are shown with their reasons."""
+"""Open hours shown with their reasons."""
 _MARKS: Final = {
     ChangeKind.APPEND: "+",
     ChangeKind.REUSE: "+",

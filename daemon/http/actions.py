@@ -30,7 +30,7 @@ from state.errors import BadInput, LimitExceeded, TidelineError
 
 log = structlog.get_logger(__name__)
 KEPT: Final = 200
-"""Actions that are listed."""
+"""Actions listed."""
 STRICT: Final = ConfigDict(extra="forbid", strict=True)
 """The body of an action has no unknown members, and 0 is not false."""
 B = TypeVar("B")

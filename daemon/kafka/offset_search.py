@@ -30,8 +30,9 @@ from state.event_log.positions import Position
 
 
 _OVERLAP: Final = 2_000
-"""Records before the bisected offset that are searched if the next event is not found there: several times
-the number that a producer has in flight."""
+"""Records before the bisected offset searched if the next event is not found there: several times the number
+that a producer has in flight.
+"""
 _SIGNED_LOOK_BACK: Final = 10_000
 """Offsets at the end of the topic among which signed records are searched."""
 

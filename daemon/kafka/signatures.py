@@ -27,7 +27,7 @@ class Signatures:
 
     source: str
     keys: tuple[bytes, ...] = field(repr=False)
-    """The key that signs, and those that are accepted as well."""
+    """The key that signs, and those accepted as well."""
 
     def sign(self, value: bytes) -> tuple[str, bytes]:
         """Return the header that signs ``value``."""

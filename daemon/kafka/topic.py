@@ -4,8 +4,8 @@ A notification log has one order, and Kafka preserves order only within a partit
 exactly one partition; with a second one, a reader could see a commit before its writes. ``cleanup.policy`` is
 ``delete``, because compaction would drop events that share a key, which all events do.
 
-Identity: a topic that was deleted and created again has the same name but different contents. The broker's
-topic id distinguishes them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
+Identity: a topic deleted and created again has the same name but different contents. The broker's topic id
+distinguishes them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
 """
 
 from __future__ import annotations

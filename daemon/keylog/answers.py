@@ -48,7 +48,7 @@ _FORMER_VERDICTS: Final = {"wanted": Verdict.SELECTED.value, "not asked": Verdic
 
 @dataclass(frozen=True, slots=True)
 class _KeyFacts:
-    """All that is known about the keys of a flat table."""
+    """All known about the keys of a flat table."""
 
     rules: FlatRules
     decided: tuple[KeyRule, ...]

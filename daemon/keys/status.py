@@ -1,5 +1,4 @@
-"""Progress of the miner by query source,
-and the section ``mining`` of the daemon's status that is made from it.
+"""Progress of the miner by query source, and the section ``mining`` of the daemon's status made from it.
 
 The miner is a child process (``daemon.keys.loop``) that reports each of its passes as one event. A malformed
 event raises MalformedEvent and changes nothing.

@@ -58,7 +58,7 @@ class PartitionsView(SourceView):
         return self.follower.indexed
 
     def listed_tables(self) -> Sequence[str]:
-        """Return the tables in the index, and those that are loaded for the first time."""
+        """Return the tables in the index, and those loaded for the first time."""
         return sorted({*self.follower.indexed, *self.under_load})
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:

@@ -77,7 +77,7 @@ class PartitionBranch:
         """Do nothing: the branch has nothing open."""
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with their progress; for any thread."""
+        """Return the tables being loaded, with their progress; for any thread."""
         under_load = self.projection.states.under_load()
         return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 8
-"""Ranges that are printed; more are counted, and ``-o wide`` has them."""
+"""Ranges printed; more are counted, and ``-o wide`` has them."""
 
 
 _BRANCH: Final = Partitions()
@@ -164,7 +164,7 @@ def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
 
 
 def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
-    """Return (table, source) of all tables in the index, without those that are loaded for the first time."""
+    """Return (table, source) of all tables in the index, without those loaded for the first time."""
     rows = access.answers.answer(ListTables(source=source))["tables"]
     return [(row["table"], row["source"]) for row in rows if row["partitions"] is not None]
 

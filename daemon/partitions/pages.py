@@ -69,7 +69,7 @@ def _table_values(asked: Asked, answers: PartitionAnswers) -> dict[str, Any]:
 
 
 def draw_ranges(explained: Answer) -> str:
-    """Return the path of the ranges that are read, on an axis of all keys of the table."""
+    """Return the path of the ranges read, on an axis of all keys of the table."""
     rows = max(1, explained["table_rows"])
     parts = []
     for low, high in explained["spans"]:

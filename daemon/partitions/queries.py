@@ -132,7 +132,7 @@ _PATH: Final = "/api/v1/partitions"
 
 
 class ListTables(TableList):
-    """The tables in the index, and those that are loaded for the first time."""
+    """The tables in the index, and those loaded for the first time."""
 
     path = _PATH
     form = IndexList

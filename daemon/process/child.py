@@ -37,7 +37,7 @@ LAST_LINES_CHARS_MAX: Final = 1_500
 EVENT_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_MAX: Final = 8 * 1024
 LAST_LINES: Final = 8
-"""Last lines of its output that are kept for the error that reports its end."""
+"""Last lines of its output kept for the error that reports its end."""
 _STACK: Final = ("\t", " ")
 """How lines of a Java stack trace begin; the error itself stands above them."""
 _CHUNK: Final = 64 * 1024

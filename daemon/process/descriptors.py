@@ -28,7 +28,7 @@ def raise_limit() -> int:
 
 
 def is_reserved(descriptor: int) -> bool:
-    """Whether a new descriptor from outside is one of those that are kept for the daemon's own work.
+    """Whether a new descriptor from outside is one of those kept for the daemon's own work.
 
     Half of a limit that is not even twice the reserve is left to connections.
     """

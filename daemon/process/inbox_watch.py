@@ -34,7 +34,7 @@ class InboxWatch:
         self._wakes[str(directory)] = wake
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Look until a stop is requested."""
+        """Look until a stop request."""
         heartbeat.following()
         while not heartbeat.stopping.wait(LOOK_S):
             self.look()

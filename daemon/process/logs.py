@@ -40,7 +40,7 @@ class LogSettings:
     """How logs are written; the fields are those of the ``logs`` section."""
 
     level: str = "info"
-    """Lowest level that is written."""
+    """Lowest level written."""
     format: str = "auto"
     """'auto' is 'console' on a terminal and 'json' elsewhere."""
     repeat_s: Annotated[float, Interval(ge=0)] = 60

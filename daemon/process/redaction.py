@@ -9,8 +9,8 @@ signature in its query. Three kinds of knowledge mask them:
 - forms of secrets: passwords in addresses, in query strings and in JAAS texts, private keys, bearer tokens.
 
 The errors of Tideline's tree are redacted when they are created (``state.errors.use_redaction``), so that
-every text that is made of them is clean: answers, commands, dead letters, and parameters on the target. Logs
-and the status, which also contain errors of libraries, are redacted as a whole.
+every text made of them is clean: answers, commands, dead letters, and parameters on the target. Logs and the
+status, which also contain errors of libraries, are redacted as a whole.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def use_secrets(secrets: Iterable[str]) -> None:
 
 
 def redactor() -> Redactor:
-    """Return the redactor of this process, which knows the secrets of the configuration that was loaded."""
+    """Return the redactor of this process, which knows the secrets of the configuration loaded."""
     return _Process.redactor
 
 

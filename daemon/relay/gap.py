@@ -4,13 +4,12 @@ The relay does not skip them on its own. On an operator's request it continues i
 steps:
 
 1. Find the end of the topic; if it is empty, use the stored position.
-2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the
-   log is empty.
+2. Find the ids lost: those before the oldest event that the log has, or up to the newest id if the log is
+   empty.
 3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
    has not applied these events stops there with its own gap: policies wait for
    ``tideline gap policy POLICY``, catalogs load their tables again.
-4. Store the position after the gap. A relay that is killed before it finds the record at the end of the
-   topic.
+4. Store the position after the gap. A relay killed before it finds the record at the end of the topic.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class RelayGap:
 
 @dataclass(frozen=True, slots=True)
 class CrossedRelayGap:
-    """A gap that was crossed: the events after ``after`` up to ``upto`` are lost."""
+    """A crossed gap: the events after ``after`` up to ``upto`` are lost."""
 
     after: int
     upto: int
@@ -92,7 +91,7 @@ def cross_gap(
         publisher.settle()
     failpoint("relay.gap-written")
     outbox.skip_to(upto)
-    stored.save(Position(upto), look_back=0)  # transactions that began before are not known
+    stored.save(Position(upto), look_back=0)  # transactions that began before are unknown
     log.error("lost events are skipped at an operator's request", source=source, first=gap.lost[0], last=upto)
     return CrossedRelayGap(gap.lost[0] - 1, upto)
 

@@ -5,7 +5,7 @@ A relay runs in four steps. Every error ends the run, and the next run repeats a
 1. ensure that the topic exists and can be used;
 2. find the position at which it ends (``start_position``);
 3. open a producer that continues there (``publisher``);
-4. follow the log until a stop is requested (``tail``).
+4. follow the log until a stop request (``tail``).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class RelayLoop:
             tail.follow(heartbeat)
 
     def cross_gap(self) -> CrossedRelayGap:
-        """Continue after events that are lost (``daemon.relay.gap``); must not be called while relaying.
+        """Continue after events lost (``daemon.relay.gap``); must not be called while relaying.
 
         Raises InvalidRequest if there is no gap, and the errors of ``run``.
         """
@@ -214,7 +214,7 @@ class _SourceWatch:
         self.status = SourceStatus(name)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Poll every ``WATCH_S`` until a stop is requested."""
+        """Poll every ``WATCH_S`` until a stop request."""
         with closing(Metastore(self._uris)) as metastore:
             while not heartbeat.stopping.is_set():
                 newest = metastore.current_event_id()

@@ -10,8 +10,8 @@ writes nothing before all of them have succeeded:
 3. Verify that the metastore is not behind this position.
 4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or
    one restored from a backup, whose ids mean other events. An event of which only some parts are in the topic
-   must be split into the same parts again, because readers have already applied the first ones. A commit that
-   is split differently now (the files of a listed partition have been compacted, or ``record_bytes_max`` was
+   must be split into the same parts again, because readers have already applied the first ones. A commit
+   split differently now (the files of a listed partition have been compacted, or ``record_bytes_max`` was
    changed) is completed without its write events, which readers then fetch for themselves.
 """
 
@@ -64,7 +64,7 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the event from which on open transactions must be observed; None if it is not known."""
+        """Return the event from which on open transactions must be observed; None if unknown."""
         value = self._store.get(self._key + _LOOK_BACK)
         return (int(value) or None) if value is not None and value.isdigit() else None
 

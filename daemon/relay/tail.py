@@ -101,7 +101,7 @@ class Tail:
         self._checked_at_s = 0.0
 
     def follow(self, heartbeat: Heartbeat) -> None:
-        """Relay until a stop is requested, then wait for acknowledgements.
+        """Relay until a stop request, then wait for acknowledgements.
 
         Raises the error that ended it otherwise.
         """

@@ -46,7 +46,7 @@ class CompactionWatch:
         return tuple(read.get(name, CompactionStatus(name)) for name in self._policies())
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Read until a stop is requested."""
+        """Read until a stop request."""
         config, calls = self._runtime.config, self._runtime.calls
         connect = measured_metastore(calls, self._target, heartbeat.beat)
         with closing(connect(config.targets[self._target].metastore)) as metastore:

@@ -174,7 +174,7 @@ class FollowedReplica:
             self._external.stop()
 
     def _rest_if_promoted(self) -> Iterator[float]:
-        """Rest until a stop is requested if the policy was promoted, and serve requests."""
+        """Rest until a stop request if the policy was promoted, and serve requests."""
         promotion = self._projection.find_promotion()
         if promotion is None or self._heartbeat is None:
             return

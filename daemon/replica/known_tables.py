@@ -2,8 +2,8 @@
 They are not part of the status, which would become too long.
 
 Other threads read it while replay changes it: each read is one step of a dictionary. The sorted names of the
-policy that was read last are kept for some seconds, because sorting 100,000 of them takes longer than the
-rest of a page.
+policy read last are kept for some seconds, because sorting 100,000 of them takes longer than the rest of a
+page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT_MIN: Final = 5_000
 
 @dataclass(slots=True)
 class LastNames:
-    """The names of the policy that was read last; the value is replaced as a whole."""
+    """The names of the policy read last; the value is replaced as a whole."""
 
     value: tuple[PolicyTables, float, Sequence[str]] | None = None
 
@@ -61,7 +61,7 @@ class KnownTables:
         return self.write_id(table) is not None or self.verified_s(table) is not None
 
     def write_id(self, table: str) -> int | None:
-        """Return the highest write id that is known; None if none is."""
+        """Return the highest write id known; None if none is."""
         return self.tables.write_ids.high_water_mark(f"{self.tables.db}.{table}") or None
 
     def open_writes(self, table: str) -> tuple[int, ...]:

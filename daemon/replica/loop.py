@@ -291,7 +291,7 @@ class _Replica:
         )
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop is requested, in turns."""
+        """Follow until a stop request, in turns."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
         yield from self.loop.run(heartbeat)

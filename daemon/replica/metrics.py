@@ -126,7 +126,7 @@ class PolicyObserver:
         self._projection = projection
         self._policy = projection.partition(":")[2]
         self._open = ("", 0)
-        """The label and the value of the open transactions that were reported last."""
+        """The label and the value of the open transactions reported last."""
 
     @property
     def _label(self) -> str:

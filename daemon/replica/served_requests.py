@@ -65,7 +65,7 @@ class PolicyRequests:
         return self._do_following(request)
 
     def _do_following(self, request: Request) -> Request:
-        """Serve one request about a policy that is followed."""
+        """Serve one request about a followed policy."""
         if request.get("do") in _NEED_STATE:
             self._projection.require_state()
         match request.get("do"):

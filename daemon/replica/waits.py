@@ -43,7 +43,7 @@ class FollowedReplicas(Protocol):
         """Return the status of a policy's projection; None if it does not run yet."""
 
     def list_loads(self, policy: str) -> Collection[str]:
-        """Return the tables of a policy that are being loaded."""
+        """Return the tables of a policy being loaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The loop that measures one source, a few times a minute.
 
-It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore
-or the broker cannot be reached, the last measurement stays, and the time that is left in it keeps shrinking.
+It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore or
+the broker cannot be reached, the last measurement stays, and the time left in it keeps shrinking.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RetentionLoop:
         return None if measured is None else describe(measured, now_s)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Measure until a stop is requested; raise Transient."""
+        """Measure until a stop request; raise Transient."""
         config, source = self._runtime.config, self._runtime.config.sources[self._name]
         client = source_client(source, measured_metastore(self._runtime.calls, self._name))
         topic = source_topic(config, source)
@@ -63,7 +63,7 @@ class RetentionLoop:
 
 
 def _wait(heartbeat: Heartbeat, seconds: float) -> None:
-    """Wait with heartbeats, until a stop is requested."""
+    """Wait with heartbeats, until a stop request."""
     until_s = time.monotonic() + seconds
     while not heartbeat.stopping.is_set() and (left_s := until_s - time.monotonic()) > 0:
         heartbeat.beat()

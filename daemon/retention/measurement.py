@@ -2,7 +2,7 @@
 readers.
 
 A measurement is a plain value. Its meaning at a later time is computed from it (``margins``), so that the
-time that is left keeps shrinking in the status while the source cannot be reached.
+time left keeps shrinking in the status while the source cannot be reached.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Measurement:
     log_s: float
     topic: TopicLimits
     files_s: float
-    """Retention of the change manager; ``NEVER`` if there is none or it is not known."""
+    """Retention of the change manager; ``NEVER`` if there is none or it is unknown."""
     directories_s: float
     """How often the source looks for tables to compact; ``NEVER`` if it does not, or no reader needs it."""
     readers: tuple[ReaderMeasurement, ...]
@@ -170,8 +170,8 @@ def _setting(calls: SourceCalls, key: str) -> str:
 
 
 def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasurement, Margin, Margin]]:
-    """Yield each reader with the time that is left for its next event, and for the files that it names or, if
-    it lists them, the directories.
+    """Yield each reader with the time left for its next event, and for the files that it names or, if it
+    lists them, the directories.
 
     Once a measurement is old, a reader that had read everything may have missed events since it was made.
     """

@@ -86,7 +86,7 @@ class ReaderRetention:
 
 @dataclass(frozen=True, slots=True)
 class SourceRetention:
-    """One source. A retention is None if it is not known, or without limit."""
+    """One source. A retention is None if unknown, or without limit."""
 
     source: str
     measured_s: float
@@ -221,7 +221,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
                     yield TimeLeft(what, left_s, retention_s)
 
     def families(self, value: tuple[SourceRetention, ...]) -> Iterable[Metric]:
-        """Yield the content of sources, and the time that is left to readers."""
+        """Yield the content of sources, and the time left to readers."""
         yield from families(
             GaugeMetricFamily, _SOURCE_GAUGES, {"source": [row.source for row in value]}, value
         )

@@ -2,7 +2,7 @@
 
 Click completes commands and options. Names of policies and sources come from the configuration, and those of
 tables from it and from the last status, so a completion asks no server. A failure completes nothing: an error
-would appear in the middle of the line that is being written.
+would appear in the middle of the line being written.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class _Daemon:
         self._supervisor.add(job)
 
     def run(self, stop_requested: threading.Event) -> int:
-        """Start, wait until a stop is requested, then stop; return the exit code."""
+        """Start, wait until a stop request, then stop; return the exit code."""
         # Start 4.
         self._history.load()
         self._supervisor.start()

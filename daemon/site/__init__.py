@@ -1,1 +1,1 @@
-"""The site for operators: pages that are rendered on the server, their styles and their scripts."""
+"""The site for operators: pages rendered on the server, their styles and their scripts."""

@@ -19,7 +19,7 @@ from state.value_text import count_text
 
 
 SHOWN_MAX: Final = 5
-"""Policies of one target that are drawn one by one."""
+"""Policies of one target drawn one by one."""
 BEHIND_S: Final = 60.0
 _WORST: Final = ("failed", "stuck", "backing-off", "paused", "behind", "starting", "following")
 

@@ -42,7 +42,7 @@ class Listed:
 
 
 def list_rows(asked: Asked, rows: Sequence[Any], text_of: Callable[[Any], str]) -> Listed:
-    """Return the page that is requested of the rows with all words of the filter, in any case.
+    """Return the page requested of the rows with all words of the filter, in any case.
 
     Raises BadInput.
     """
@@ -56,8 +56,8 @@ def list_rows(asked: Asked, rows: Sequence[Any], text_of: Callable[[Any], str]) 
 
 
 def list_found(asked: Asked, find: Callable[[Sequence[str]], Sequence[Any]]) -> Listed:
-    """Return the page that is requested of the rows that are found for the words of the filter, which are in
-    lower case. Raises BadInput.
+    """Return the page requested of the rows found for the words of the filter, which are in lower case.
+    Raises BadInput.
     """
     given = asked.parameters.get("page", "1")
     if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= 10**6):

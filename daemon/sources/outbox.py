@@ -32,10 +32,9 @@ from state.errors import GapDetected, Inconsistent, LimitExceeded, MetastoreUnav
 
 
 _LOOK_BACK_EVENTS: Final = 10_000
-"""Events that are observed again after a restart if it is not known from which on that is necessary."""
+"""Events observed again after a restart if it is not known from which on that is necessary."""
 _LOOK_BACK_EVENTS_MAX: Final = 200_000
-"""Most events that are observed again; partitions of transactions that are open for longer are listed by
-replicas."""
+"""Most events observed again; partitions of transactions that are open for longer are listed by replicas."""
 _OVERHEAD_BYTES: Final = 65_536
 """Difference between the largest record and the topic's limit: headers, key, and the overhead of
 compression."""
@@ -318,7 +317,7 @@ def check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 def _refusal_may_pass() -> Iterator[None]:
     """Convert a refusal to serve the log into an error that may pass.
 
-    The cause may be an access rule, or a version that is being replaced.
+    The cause may be an access rule, or a version being replaced.
     """
     try:
         yield

@@ -1,9 +1,9 @@
 """Commits of which only the first parts were relayed or read, and which would be split into other parts now.
 
 The parts of a commit that come from listings depend on the directories at that time. A compaction or a
-partition that was dropped since changes them, so that the parts that are missing cannot be written or read
-again. The replacement makes replicas fetch the write events from the source or, if it does not report them,
-load the tables.
+partition dropped since changes them, so that the parts that are missing cannot be written or read again. The
+replacement makes replicas fetch the write events from the source or, if it does not report them, load the
+tables.
 """
 
 from __future__ import annotations

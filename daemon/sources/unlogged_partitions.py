@@ -3,8 +3,8 @@
 Hive logs write events for only the first of several static partitions of a multi-insert (reference:
 hive-replication.md §0c.2). The files of the others can only be found by listing their directories, and only
 until a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it
-within a second of the commit, and adds them as further ``WRITE`` parts that are marked with
-``"listed": true``. A partition without its own part is listed at replay, as before.
+within a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. A
+partition without its own part is listed at replay, as before.
 
 A file may have been moved to the change manager when a replica copies it. There it can only be found by its
 checksum, which Hive records in write events. The relay therefore reads listed files of up to
@@ -93,9 +93,9 @@ class UnloggedPartitions:
         self.found_by_scan: set[str] = set()
         """Tables that ``ListedWrites`` scans at each commit, although they are not in ``scan_tables``."""
         self.event_id: int | None = None
-        """The last event that was observed; None before the first."""
+        """The last event observed; None before the first."""
         self.listed = 0
-        """Partitions that were listed."""
+        """Partitions listed."""
         self.unlisted = 0
         """Partitions that could not be listed, so that replicas do it."""
 
@@ -164,7 +164,7 @@ class UnloggedPartitions:
             (f"{db}.{table}", write_id) in touched.partitions
             for db, table, write_id in logged
             if db in self._databases
-        )  # an allocation may have been before the first event that was observed
+        )  # an allocation may have been before the first event observed
         room = LISTED_MAX
         for (table, write_id), partitions in touched.partitions.items():
             db, _, name = table.partition(".")

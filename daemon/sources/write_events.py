@@ -8,10 +8,9 @@ does not have to fit into memory.
 
 One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails
 while it answers, its write events are read page by page: for each database (and table, if they are known). If
-that is not possible either, the commit is relayed without them and says why; each policy that is concerned
-then reads them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the
-metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the
-notification log.
+that is not possible either, the commit is relayed without them and says why; each policy concerned then reads
+them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count
+only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The files in ``state.dir``: stores, the lock, their backups and checks, and the space that is left."""
+"""The files in ``state.dir``: stores, the lock, their backups and checks, and the space left."""

@@ -99,8 +99,8 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
     """Replace the state files by those of a backup; return the restored files and the place of the others.
 
-    Nothing is changed unless the backup is complete and sound. Files that are replaced are moved into a
-    directory beside the others, and no file of the former state stays. The caller holds the lock of the state
+    Nothing is changed unless the backup is complete and sound. Replaced files are moved into a directory
+    beside the others, and no file of the former state stays. The caller holds the lock of the state
     directory. Repeating this after a crash completes it.
     """
     files = read_backup(source)

@@ -41,7 +41,7 @@ class StateKeeper:
         self._inbox = Inbox(requests_directory(state_dir, *INBOX))
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Run until a stop is requested."""
+        """Run until a stop request."""
         self._inbox.open()
         heartbeat.following()
         next_check_s = time.monotonic() + self._check_every_s

@@ -42,7 +42,7 @@ class HistoryPoint:
     events: int = 0
     """New events of all sources."""
     size_bytes: int = 0
-    """Bytes that were copied."""
+    """Bytes copied."""
 
 
 _POINTS: Final = TypeAdapter(tuple[HistoryPoint, ...])

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READ_S_MAX: Final = 5.0
-"""A newest event id that was read within this time counts as the present one. Sources are read every one or
-two seconds."""
+"""A newest event id read within this time counts as the present one. Sources are read every one or two
+seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class OperatorAction:
     command: str
     """The command that ends the state once its cause is removed."""
     since_s: float | None = None
-    """Unix time; None if it is not known."""
+    """Unix time; None if unknown."""
     action: ActionCall | None = None
     """The same as ``command`` over the API; None if there is no such action."""
 
@@ -142,7 +143,7 @@ class ProjectionView:
     position: str | None = None
     """Event id, with part and parts while inside an event."""
     event_id: int | None = None
-    """The last event that was applied completely."""
+    """The last event applied completely."""
     lag_events: int | None = None
     """Events that are not applied yet, as last read; see ``SourceStatus``."""
     lag_s: float | None = None
@@ -163,7 +164,7 @@ class ProjectionView:
     target: str | None = None
     """The target as ``cluster/database``; None if the projection has none."""
     loading: tuple[str, ...] = ()
-    """Tables that are being loaded, with how far they are; or that a bootstrap waits for its turn."""
+    """Tables being loaded, with how far they are; or that a bootstrap waits for its turn."""
     failures: tuple[TableFailure, ...] = ()
     """Why each quarantined table is quarantined."""
     repair: str = ""
@@ -270,7 +271,7 @@ STATUS_FORM: Final = _STATUS
 
 
 def is_present(read_s: float | None, now_s: float) -> bool:
-    """Return whether a value that was read at ``read_s`` counts as the present one."""
+    """Return whether a value read at ``read_s`` counts as the present one."""
     return read_s is not None and now_s - read_s <= READ_S_MAX
 
 

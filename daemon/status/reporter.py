@@ -55,7 +55,7 @@ class ProjectionPart:
     repair: str = ""
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
-    """Tables that are being loaded, with their progress."""
+    """Tables being loaded, with their progress."""
     place: Callable[[], int | None] = lambda: None
     """The place among the policies that wait for their bootstrap."""
     failing: Callable[[], Sequence[FailingLoad]] = tuple
@@ -95,7 +95,7 @@ class StatusReporter:
         sections: Sequence[SectionPart[Any]] = (),
         later: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
     ) -> None:
-        """``later`` return the projections that are added while the daemon runs, after their loops."""
+        """``later`` return the projections added while the daemon runs, after their loops."""
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LINES_MAX: Final = 200
-"""Runs that are printed; more are counted, and ``--json`` has them."""
+"""Runs printed; more are counted, and ``--json`` has them."""
 
 
 _BRANCH: Final = Timelines()

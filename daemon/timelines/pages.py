@@ -18,7 +18,7 @@ from state.errors import TidelineError
 
 PATH: Final = "/timelines"
 SHOWN_MAX: Final = 100
-"""Runs, holes and missing ranges that are listed."""
+"""Runs, holes and missing ranges listed."""
 FORMS: Final = ("or", "in", "between")
 _PARAMETERS: Final = tuple(CoverRange.parameters())
 

@@ -50,9 +50,7 @@ def timeline_of(timeline: Timeline, runs_max: int = RUNS_MAX) -> dict[str, Any]:
 
 
 def ignored_of(column: str, ignored: IgnoredValues | None) -> dict[str, Any]:
-    """Return the values of a column that are in none of its timelines;
-    no count if they are not known or too many.
-    """
+    """Return the values of a column that are in none of its timelines; no count if unknown or too many."""
     listed = [] if ignored is None else sorted(ignored.texts)
     is_complete = ignored is not None and ignored.is_complete
     return {

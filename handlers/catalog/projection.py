@@ -187,7 +187,7 @@ class CatalogProjection:
                 self.states.request_load(txn, name, "unsure")
             txn.put(POSITION_KEY, newest.to_bytes())
         self.position = newest
-        self._begin_survey()  # finds the tables that were created meanwhile
+        self._begin_survey()  # finds the tables created meanwhile
         return before, newest
 
     def apply(self, events: Sequence[Event]) -> Position:

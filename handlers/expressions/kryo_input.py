@@ -31,7 +31,7 @@ _OPEN: Final = object()
 
 @dataclass(slots=True)
 class KryoInput:
-    """A position in the bytes, the names of classes and the objects that were read before it."""
+    """A position in the bytes, the names of classes and the objects read before it."""
 
     data: bytes
     registered: dict[int, str]

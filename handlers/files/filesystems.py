@@ -2,8 +2,8 @@
 
 Every implementation promises: a file appears under its final name completely or not at all (``create`` …
 ``publish``), unless its docstring names the exception. A file that is not published yet has a name that
-starts with ``._tideline_``, which Hive and Spark treat as hidden. Such a file of a process that was killed is
-removed when the next process first writes to the directory (``sweep``).
+starts with ``._tideline_``, which Hive and Spark treat as hidden. Such a file of a killed process is removed
+when the next process first writes to the directory (``sweep``).
 
 Errors belong to Tideline's tree:
 
@@ -76,8 +76,9 @@ class FileState:
     size_bytes: int
     mtime_ns: int | None
     identity: int | None = None
-    """The inode, if there is one: a file that was replaced by rename is another file even if size and time
-    are equal."""
+    """The inode, if there is one: a file replaced by rename is another file even
+    if size and time are equal.
+    """
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -165,8 +166,8 @@ class FileSystem(Protocol):
         """Remove a directory with everything in it; do nothing if it is absent."""
 
     def settle(self, directory: Location) -> None:
-        """Make the names of all files durable that were published in ``directory``;
-        raise NotFound if it does not exist.
+        """Make the names of all files durable published in ``directory``; raise NotFound if it does not
+        exist.
         """
 
     def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:

@@ -170,8 +170,8 @@ def list_plain_files(
     """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
     ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and
-    at the source (with ``allowed``) files that are being written. With ``skips_unsafe``, names that cannot be
-    used are left out as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
+    at the source (with ``allowed``) files being written. With ``skips_unsafe``, names that cannot be used are
+    left out as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     files: list[SourceFile] = []

@@ -1,4 +1,4 @@
-"""Lists the files of tables that are copied as a whole, with their sizes.
+"""Lists the files of tables copied as a whole, with their sizes.
 
 Unlike a listing for replay, this one must be complete: a directory that vanishes while it is read is an
 error, because its rows would be missing. The caller then starts again.
@@ -36,7 +36,7 @@ class ListedFile:
 class TableDirectory:
     """The directory of a table or partition, listed once when it is opened; a missing one is empty.
 
-    At the source (with ``allowed``), files that are being written are left out.
+    At the source (with ``allowed``), files being written are left out.
     """
 
     def __init__(

@@ -14,8 +14,8 @@ and table. So every store has the same layout and runs the same plan, and renami
 instead of all its rows.
 
 Cells carry versions that this package draws itself, instead of the server's clock. With a clock, a deletion
-and a new value in the same millisecond leave nothing, a clock that was set back hides new values, and a late
-repeated message undoes later ones.
+and a new value in the same millisecond leave nothing, a clock set back hides new values, and a late repeated
+message undoes later ones.
 
 Conditions on partitions are written in HBase's filter language, as far as it can express them. Every row of a
 partition has a cell for each field, with the same sortable bytes as in its key, and HBase compares bytes. So

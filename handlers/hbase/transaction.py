@@ -6,8 +6,8 @@ the commit. The old values are logged before (``undo_log``), so a transaction of
 killed is rolled back before the next one begins.
 
 A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a
-table that is reloaded is never empty in between: its new rows are written first, and the old ones are removed
-at the commit.
+reloaded table is never empty in between: its new rows are written first, and the old ones are removed at the
+commit.
 
 Every transaction that writes draws new versions, so its writes are newer than all earlier ones, of any
 process.

@@ -1,8 +1,8 @@
 """The connections to one metastore service: at most so many at a time, each lent to one call.
 
 Policies share them, because a policy without work needs none, and one with work needs one for as long as a
-call takes. The connection that was used last is lent first. Those that were not used for ``idle_s`` are
-closed at the next opportunity, so that the number follows the work.
+call takes. The connection used last is lent first. Those that were not used for ``idle_s`` are closed at the
+next opportunity, so that the number follows the work.
 
 Who finds all of them in use waits, in the order of arrival, at most until the deadline of its call.
 MetastoreUnavailable is then raised, as for a server that does not answer. A service that hangs holds only its
@@ -58,10 +58,10 @@ class ConnectionPool:
         self._lent = 0
         """Connections that are in use, being opened, or promised to one of those that waited."""
         self._idle: deque[tuple[float, Connection]] = deque()
-        """Open connections and since when they are idle, the one that was used last at the right."""
+        """Open connections and since when they are idle, the one used last at the right."""
         self._waiting: deque[threading.Event] = deque()
         self.hive_version: HiveVersion | None = None
-        """The Hive version of the server that was connected to last; None if it may not run any more."""
+        """The Hive version of the server connected to last; None if it may not run any more."""
 
     @property
     def addresses(self) -> Sequence[Address]:

@@ -122,7 +122,7 @@ class ReplicationProjection:
 
     @property
     def position(self) -> Position:
-        """The last part of the last event that was applied."""
+        """The last part of the last event applied."""
         return self._recorded.current
 
     def recover(self) -> None:
@@ -168,8 +168,8 @@ class ReplicationProjection:
         errors of ``Opening.open``.
         """
         self._opening.open()
-        # Not checked at once: the next event may drop the database, and a process that was killed may have
-        # done so already.
+        # Not checked at once: the next event may drop the database, and a killed process may have done so
+        # already.
         self._checked_s = self._clock()
         return self.position
 

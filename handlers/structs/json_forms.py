@@ -86,7 +86,7 @@ def _reader(wire: WireType) -> Convert:
 
 
 def defer(build: Callable[[Any], Convert], cls: type[Struct]) -> Convert:
-    """Return a converter that is built at its first use, because structs refer to each other in cycles."""
+    """Return a converter built at its first use, because structs refer to each other in cycles."""
 
     def convert(value: Any) -> Any:
         return build(cls)(value)

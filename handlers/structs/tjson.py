@@ -1,5 +1,5 @@
-"""Thrift JSON:
-reads and writes the objects that are embedded in notification messages, and objects given by field names.
+"""Thrift JSON: reads and writes the objects embedded in notification messages, and objects given by field
+names.
 
 Java writes embedded objects with Thrift's JSON protocol, ``{"<field number>":{"<type tag>":value}}``.
 Thrift's own Python reader processes one character at a time and takes milliseconds for a table. Here a JSON

@@ -68,7 +68,7 @@ class AbortTxnRequest(Struct):
 
 
 class CommitTxnKeyValue(Struct):
-    """A table parameter that is set with the commit."""
+    """A table parameter set with the commit."""
 
     tableId: Annotated[i64, 1]
     key: Annotated[str, 2]

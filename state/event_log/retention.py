@@ -75,8 +75,7 @@ def log_kept_s(
 ) -> float:
     """Return for how long the notification log keeps an event.
 
-    That is the configured time to live. If unknown, the age of the oldest event of a log that was cleaned
-    before.
+    That is the configured time to live. If unknown, the age of the oldest event of a log cleaned before.
     """
     if configured_s is not None:
         return configured_s

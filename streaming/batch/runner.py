@@ -252,7 +252,7 @@ class BatchRunner:
 
 
 def _check_complete(staged: StagedFiles, rows: int) -> None:
-    """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
+    """Raise Inconsistent unless the files that the driver sees hold all rows written."""
     if rows != staged.counts["rows"]:
         raise Inconsistent(
             "the files of a batch do not contain its rows",

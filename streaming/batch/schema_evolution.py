@@ -123,8 +123,8 @@ def propose(
 
 
 def current_hour(counts: HourCounts, reached_s: int | None) -> int:
-    """Return the hour that is being written:
-    the watermark's hour, or before the first watermark the newest hour with a value.
+    """Return the hour being written: the watermark's hour, or before the first watermark the newest hour with
+    a value.
 
     Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days
     after the events around it.

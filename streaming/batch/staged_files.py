@@ -11,7 +11,7 @@ A dead letter keeps its raw text in ``_rescued``, whether or not it could be spl
 Publishing moves the files to their hours and adds the batch's counts to the hours' parameters. Every step can
 be repeated, and is repeated after a crash:
 
-1. move each file to its final location; a move that was done before is recognized;
+1. move each file to its final location; a move done before is recognized;
 2. add the batch's counts to each hour, unless the hour's mark names this batch already;
 3. remove the staging directory.
 

@@ -5,7 +5,7 @@ partition without events for ``idle_s`` does not count; otherwise one silent par
 from being sealed. If all partitions are silent, the fastest one counts. The watermark never goes back,
 because the hours that it passed may be sealed.
 
-The watermark is a value that is stored with every batch. A batch that runs again after a crash uses the same
+The watermark is a value stored with every batch. A batch that runs again after a crash uses the same
 watermark and therefore routes every row as before.
 """
 

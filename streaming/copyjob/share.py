@@ -1,16 +1,16 @@
 """Shares of a copy job: how a list of copies is split into shares, and the task that copies one.
 
-A share is the work of one task. It is the unit that is repeated when a process is lost and the step in which
-progress is reported, so shares are small. A file costs its bytes and a constant, because opening and
-publishing it takes time as well.
+A share is the work of one task. It is the unit repeated when a process is lost and the step in which progress
+is reported, so shares are small. A file costs its bytes and a constant, because opening and publishing it
+takes time as well.
 
 A task runs in a Python process of an executor. It copies its share of the files like the daemon's own copy
 threads. Copies and outcomes pass from process to process as JSON.
 
 This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor
-needs only the clients of the file systems that are used. A failure of a file is an outcome and not a failure
-of the task, because Spark would repeat all files of the share. Unfinished files of other processes are not
-removed, because several tasks may write into one directory.
+needs only the clients of the file systems used. A failure of a file is an outcome and not a failure of the
+task, because Spark would repeat all files of the share. Unfinished files of other processes are not removed,
+because several tasks may write into one directory.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ShareSettings:
     trusted: Sequence[str] = ()
     """Directories whose own paths may contain symbolic links."""
     umask: int | None = None
-    """The umask of files and directories that are created; by default that of the executor."""
+    """The umask of files and directories created; by default that of the executor."""
 
 
 class ShareTask:

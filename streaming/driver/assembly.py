@@ -97,9 +97,7 @@ class Assembly:
         return BatchOrigin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
-        """Return the topic, None for a directory.
-        Raises TopicReplaced if it is not the topic that was read before.
-        """
+        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic read before."""
         if self.guard is None:
             return None
         last = self.stream.records.last()

@@ -174,7 +174,7 @@ def _lock(directory: Path) -> Iterator[None]:
             raise StateLocked(
                 "another process writes the class archive", directory=str(directory), hint="Wait for it."
             ) from error
-        for unfinished in directory.glob(f"{_UNFINISHED}*"):  # by a writer that was killed
+        for unfinished in directory.glob(f"{_UNFINISHED}*"):  # by a killed writer
             shutil.rmtree(unfinished)
         yield
     finally:

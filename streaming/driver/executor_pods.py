@@ -203,7 +203,7 @@ def _remove_pods_of(jvm: Any, conf: Any, application: str) -> None:
                     found.withName(each.getMetadata().getName()).delete()
         finally:
             client.close()
-    except (Py4JError, OSError) as error:  # such as a JVM that was killed: the next driver removes them
+    except (Py4JError, OSError) as error:  # such as a killed JVM: the next driver removes them
         _LOG.warning("the pods of this driver were not removed: %s", str(error)[:500])
 
 

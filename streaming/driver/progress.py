@@ -109,7 +109,7 @@ def _describe_upkeep(upkeep: UpkeepResult) -> dict[str, Any]:
 def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int], None]:
     """Return a listener for rewritten hours that reports each as an event.
 
-    From the second hour of a pass the event has an estimate of the time for those that are left.
+    From the second hour of a pass the event has an estimate of the time for those left.
     """
     began_s = time.monotonic()
 

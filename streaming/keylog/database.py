@@ -5,8 +5,7 @@ whole, a few times. ``write`` takes its work as a function for that reason.
 
 SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several processes queue instead of
 failing on a lock upgrade. With ``synchronous=NORMAL`` a power loss may lose the newest transactions, but
-never a part of one. The positions of the sources then go back together with the requests that were read up to
-them.
+never a part of one. The positions of the sources then go back together with the requests read up to them.
 
 No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither
 messages nor tracebacks show values or passwords. The engine hides parameters, and a driver's text is cut to

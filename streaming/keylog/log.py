@@ -54,7 +54,7 @@ class RecordResult:
     """The result of recording a batch."""
 
     rows: int = 0
-    """Rows that were added or increased."""
+    """Rows added or increased."""
     refused: int = 0
     """Requests left out because of an impossible time: before 2000, or in the future."""
     is_repeated: bool = False

@@ -59,8 +59,7 @@ class _Total:
 
 
 def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[RequestedKey]:
-    """Return the keys of ``raw_table`` that were requested in the last ``days`` days (UTC,
-    including today), in order.
+    """Return the keys of ``raw_table`` requested in the last ``days`` days (UTC, including today), in order.
 
     ``first_s`` and ``last_s`` refer to this window.
     """

@@ -1,8 +1,8 @@
 """Retention: deletes rows that are too old to count, a bounded number in each transaction.
 
-A key is deleted when its newest request is that old. A request that is recorded at the same moment updates
-this day and locks the key's row until it is committed. The deletion checks the day once more and therefore
-keeps the key.
+A key is deleted when its newest request is that old. A request recorded at the same moment updates this day
+and locks the key's row until it is committed. The deletion checks the day once more and therefore keeps the
+key.
 """
 
 from __future__ import annotations

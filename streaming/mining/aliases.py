@@ -1,4 +1,4 @@
-"""Aliases in a text that is scanned: names of raw tables, and names given to values that calls extract.
+"""Aliases in a scanned text: names of raw tables, and names given to values that calls extract.
 
 Without a parser there are no scopes, so a name may mean anything that the text defines for it anywhere. The
 scanner uses only names with a single meaning.

@@ -7,8 +7,7 @@ A text passes up to four steps, and most texts of a query log stop at one of the
 3. the parsers of its dialects, one after the other;
 4. the scanner, for texts that no parser accepts.
 
-The number of remembered fingerprints is bounded. A fingerprint that was dropped is read again, with the same
-result.
+The number of remembered fingerprints is bounded. A fingerprint dropped is read again, with the same result.
 """
 
 from __future__ import annotations
@@ -248,7 +247,7 @@ def mine(
     """Mine everything behind the recorded position of ``source``.
     Stops early between two batches if ``is_stopped`` returns True.
 
-    Raises the errors of the source and the sink; batches that were recorded before stay recorded.
+    Raises the errors of the source and the sink; batches recorded before stay recorded.
     """
     report = MiningReport()
     for batch in source.batches(sink.position(source.name)):

@@ -64,7 +64,7 @@ class Unresolved(StrEnum):
     """The raw column is used as a whole, or by a function that mining does not know:
     ``regexp_extract(json, …)``."""
     VIEW = "view"
-    """The column belongs to a view that is configured as a view over a raw table."""
+    """The column belongs to a view configured as a view over a raw table."""
     AMBIGUOUS = "ambiguous"
     """The name can refer to several columns."""
     UNKNOWN = "unknown-column"

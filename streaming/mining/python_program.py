@@ -61,7 +61,7 @@ class ProgramReader:
         """The names of columns that are followed."""
         self._extracted: dict[int, list[Value]] = {}
         self._parts: set[int] = set()
-        """Nodes that are read as a part of another one, and so are not used themselves."""
+        """Nodes read as a part of another one, and so are not used themselves."""
         self._resolving: list[str] = []
 
     def run(self, tree: ast.Module) -> list[MinedKeys]:
@@ -76,7 +76,7 @@ class ProgramReader:
         self._parts.update(id(call.func) for call in calls)
         for name, values in self._named.items():
             for value in values:
-                # A column that is replaced by a part of itself: withColumn("json", from_json("json", …)).
+                # A column replaced by a part of itself: withColumn("json", from_json("json", …)).
                 self._resolve(name, value)
         for call in calls:
             self._extract(call)

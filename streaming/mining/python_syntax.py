@@ -1,4 +1,4 @@
-"""Python programs as syntax trees: texts that are written out, names of called functions, and schemas.
+"""Python programs as syntax trees: texts written out, names of called functions, and schemas.
 
 A program is parsed, never run. Only literal parts of a text have known content; the rest of it is
 ``VARIABLE``.
@@ -17,7 +17,7 @@ from streaming.mining.templates import VARIABLE
 
 
 _JOINED_MAX: Final = 1_000
-"""Strings that are joined by ``+`` in one expression."""
+"""Strings joined by ``+`` in one expression."""
 _CALLS: Final = (
     ".sql(",
     ".table(",
@@ -70,8 +70,8 @@ def list_texts(tree: ast.Module) -> Iterator[str]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the value of a text, None for any other expression:
-    a string, an f-string, or strings that are joined by ``+``.
+    """Return the value of a text, None for any other expression: a string, an f-string, or strings joined by
+    ``+``.
     """
     parts: list[str] = []
     todo = [node]

@@ -50,8 +50,7 @@ class RawTables:
         and whether the name is that of a view over it.
 
         A name may be quoted as a whole (`` `db.table` ``). The current database counts if there is none, or
-        if a template names it. A directory behind a format (``orc.`/data` ``) is the table that is stored
-        there.
+        if a template names it. A directory behind a format (``orc.`/data` ``) is the table stored there.
         """
         parts = ["", "", *(name[0].split(".") if len(name) == 1 else name)]
         if len(name) > 1 and parts[-2] in _FORMATS and "/" in parts[-1]:

@@ -119,7 +119,7 @@ class _Plan:
         return self.lineage.result(Parser.PLAN)
 
     def _outermost(self, positions: list[int]) -> list[int]:
-        """Leave out calls inside other calls, and attributes that are named after a call."""
+        """Leave out calls inside other calls, and attributes named after a call."""
         outermost, reached = [], 0
         for at in positions:
             if at < reached:

@@ -46,8 +46,8 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def resolve_templates(text: str, columns: Collection[str]) -> str:
-    """Return ``text`` without templates.
-    A macro that is given one of ``columns`` becomes an unknown function of it.
+    """Return ``text`` without templates. A macro given one of ``columns`` becomes an
+    unknown function of it.
     """
     if not any(mark in text for mark in _MARKS):
         return text

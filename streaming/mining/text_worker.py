@@ -40,7 +40,7 @@ START_S: Final = 60.0
 _TOGETHER: Final = 50
 """Texts in one message. If the process ends, they are read again one by one."""
 _ATTEMPTS: Final = 2
-"""A process that was killed from outside, as by the kernel for lack of memory, is not the text's fault."""
+"""A process killed from outside, as by the kernel for lack of memory, is not the text's fault."""
 
 
 class TextWorker:

@@ -1,10 +1,10 @@
-"""Detects a topic that was replaced since the checkpoint was written.
+"""Detects a topic replaced since the checkpoint was written.
 
-A topic that was deleted and created again under the same name has other records at the old offsets, and Spark
-does not notice. If the new topic has more records than before, Spark continues at the old offsets and
-silently skips all records below. If it has fewer, Spark fails permanently, because the planned offsets are
-already in the checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique id. This id is stored
-beside the checkpoint and compared before a query starts and before every batch.
+A topic deleted and created again under the same name has other records at the old offsets, and Spark does not
+notice. If the new topic has more records than before, Spark continues at the old offsets and silently skips
+all records below. If it has fewer, Spark fails permanently, because the planned offsets are already in the
+checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique id. This id is stored beside the
+checkpoint and compared before a query starts and before every batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS: Final = 15_000
 METADATA_S: Final = 10.0
-"""How long a broker may take to learn of partitions that were added to the topic."""
+"""How long a broker may take to learn of partitions added to the topic."""
 
 
 _POLL_S: Final = 0.1
@@ -78,9 +78,9 @@ class TopicGuard:
         or if it ends before the offsets already read.
 
         ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises
-        Transient while records that were read belong to an open transaction, which can only happen if the
-        source read such records before: Spark would plan a batch that ends before it begins, and the plan
-        would stay in its checkpoint.
+        Transient while records read belong to an open transaction, which can only happen if the source read
+        such records before: Spark would plan a batch that ends before it begins, and the plan would stay in
+        its checkpoint.
         """
         topic = self._describe(offsets)
         recorded = self._storage.read(self._record)

@@ -35,7 +35,7 @@ def promoting_slots(state: TableState) -> frozenset[int]:
 
 
 def narrowing_types(state: TableState) -> dict[int, ColumnType]:
-    """Return the slots that are being narrowed, with their future types: the table's type is still STRING."""
+    """Return the slots being narrowed, with their future types: the table's type is still STRING."""
     text = state.parameters.get(NARROWING)
     types: dict[str, str] = json.loads(text)["types"] if text else {}
     return {int(slot): ColumnType[name.upper()] for slot, name in types.items()}

@@ -3,8 +3,8 @@ and the expression of each column by the rule of ``splitter``.
 
 Rows that are not plain are evaluated in steps, because each step uses the result of the one before several
 times. As steps of the query, they would copy all rows, plain ones included, and Spark would generate code for
-hundreds of columns in every task. So each step is a function that is applied to an array with one element,
-which Spark evaluates without generating code.
+hundreds of columns in every task. So each step is a function applied to an array with one element, which
+Spark evaluates without generating code.
 
 Expressions that only few rows need are guarded by CASE, not by AND, which does not guard them wherever Spark
 extracts common subexpressions.
@@ -38,7 +38,7 @@ ROW: Final = "_tideline_row"
 """A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing
 every row again."""
 _END: Final = "tideline: end of the row"
-"""An element that is put behind a row to find out whether only one document stands before it."""
+"""An element put behind a row to find out whether only one document stands before it."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
 """Session settings without which a key could be confused with another key or with a variable."""
 SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
-"""Writer options for files that are rewritten when their hour is sealed. Without dictionaries of texts they
-are 7 % larger, and a batch of 300 keys needs about a tenth less processor time."""
+"""Writer options for files rewritten when their hour is sealed. Without dictionaries of texts they are 7 %
+larger, and a batch of 300 keys needs about a tenth less processor time.
+"""
 
 
 def split(

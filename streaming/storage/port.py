@@ -46,8 +46,8 @@ class Storage(Protocol):
         """Create a directory and its parents, on file systems that have directories."""
 
     def move(self, source: str, target: str) -> None:
-        """Move the file ``source`` to ``target``;
-        do nothing if that was done before. Raises FileLost if neither exists.
+        """Move the file ``source`` to ``target``; do nothing if done before. Raises FileLost if neither
+        exists.
         """
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:

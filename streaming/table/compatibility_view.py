@@ -1,8 +1,8 @@
 """The compatibility view: former column names on the current table.
 
-A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot
-may later hold another key, so queries that name the old column would find less and less. The view has all
-columns of the table and maps every old name to the column that has the values now::
+A key collapsed into its parent gets no more values. Its column is empty from then on, and its slot may later
+hold another key, so queries that name the old column would find less and less. The view has all columns of
+the table and maps every old name to the column that has the values now::
 
     SELECT ..., `foo/bar`,
       coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _THREADS: Final = 16
-"""Directories of an object store that are listed at a time."""
+"""Directories of an object store listed at a time."""
 _S3: Final = ("s3a", "s3n")
 """Hadoop's names for PyArrow's ``s3``."""
 _TYPES: Final = {

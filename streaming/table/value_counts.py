@@ -15,9 +15,9 @@ its footers::
 
 The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to
 seven, and so on). This is exact for small numbers and fits 1,500 slots into one parameter. The digest covers
-names and sizes of the files. If the layout version or the files differ from those that were counted (a file
-was added, a crash occurred between publishing and counting, the layout changed), the stored count is ignored
-and the footers are read.
+names and sizes of the files. If the layout version or the files differ from those counted (a file was added,
+a crash occurred between publishing and counting, the layout changed), the stored count is ignored and the
+footers are read.
 
 Neither count can replace the other. A sum does not show files that were not counted. A count of files would
 require every batch to list the directory, and counts rounded to powers of two cannot be added up.

@@ -82,7 +82,7 @@ def split_rescued_again(
 
 
 def _choose_value(slot: Slot) -> str:
-    """Return a slot of a row that was split again, as SQL over both values."""
+    """Return a slot of a row split again, as SQL over both values."""
     old, name = _OLD.format(slot.index), quote(slot.name)
     if slot.state is SlotState.EMPTY:
         return f"{old} AS {name}"

@@ -16,8 +16,8 @@ promotion takes these steps:
 3. When no older hour is left, the table's type is changed by compare-and-set.
 4. Sealed hours with rows in ``_rescued`` are rewritten once more, because their values fit now
    (``maintenance.find_outgrown``).
-5. New files are marked until queries that were planned before step 3 have ended: for ``sealing.old_files_s``,
-   as replaced directories are kept.
+5. New files are marked until queries planned before step 3 have ended: for ``sealing.old_files_s``, as
+   replaced directories are kept.
 
 A column may have become STRING by values that have left the table since, or by values of a faulty producer.
 If all its values are numbers, it becomes numeric again on request:

@@ -3,9 +3,9 @@
 Several capabilities use them: the catalog publishes timelines to a target under the names that policies give
 databases there.
 
-A pattern stands for one policy per database, including those that are created later. Each has a position, a
-failure domain and its own transactions. The policy of a database is named ``PATTERN.DATABASE``. Names in
-the configuration have no dot, so these cannot be confused with them, and the settings of such a policy follow
+A pattern stands for one policy per database, including those created later. Each has a position, a failure
+domain and its own transactions. The policy of a database is named ``PATTERN.DATABASE``. Names in the
+configuration have no dot, so these cannot be confused with them, and the settings of such a policy follow
 from its name alone: no command has to read the list of databases.
 """
 

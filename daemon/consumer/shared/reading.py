@@ -149,7 +149,7 @@ class SharedReading:
             return not self._wakes and not had_left
 
     def recent(self) -> list[SharedEvent]:
-        """Return the events that are kept, the oldest first."""
+        """Return the events kept, the oldest first."""
         with self._changed:
             return [] if self._window is None else self._window.events()
 
@@ -181,7 +181,7 @@ class SharedReading:
             self._changed.notify_all()
 
     def _read_until_gap(self, reader: TopicReader) -> None:
-        """Read until a stop is requested, or until there is a gap; the next run continues after that."""
+        """Read until a stop request, or until there is a gap; the next run continues after that."""
         try:
             position = self._position
             if self._look_back:

@@ -72,7 +72,7 @@ class Subscription:
 
     def find_passed(self) -> tuple[Position, int] | None:
         """Return how far everything that concerns the projection is applied, with the time of the last event;
-        None if that is not known, or if it has something to do. For any thread.
+        None if unknown, or if it has something to do. For any thread.
         """
         joined = self._joined
         return None if joined is None else joined[0].find_passed(joined[1])
@@ -165,7 +165,7 @@ class Subscription:
             self._joined = None
 
     def _forget_passed(self) -> None:
-        """Forget the decoded objects of events that are applied, because the window keeps the events."""
+        """Forget the decoded objects of applied events, because the window keeps the events."""
         passed, self._passed = self._passed, ()
         for event in passed:
             event.forget_values()

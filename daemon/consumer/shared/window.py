@@ -32,7 +32,7 @@ class SharedEvent:
     """Length of its record."""
     route: Route
     passage: Passage | None = None
-    """Of the last event that was read with it."""
+    """Of the last event read with it."""
 
     @property
     def position(self) -> Position:
@@ -100,7 +100,7 @@ class EventWindow:
         self.start = start
         """The position before the first event."""
         self.end = start
-        """The last event that was read."""
+        """The last event read."""
         self.end_s: int | None = None
         """Its time at the source."""
 
@@ -110,7 +110,7 @@ class EventWindow:
         return self._members
 
     def events(self) -> list[SharedEvent]:
-        """Return the events that are kept, the oldest first."""
+        """Return the events kept, the oldest first."""
         return list(self._events)
 
     def contains(self, position: Position) -> bool:

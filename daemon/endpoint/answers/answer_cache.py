@@ -43,7 +43,7 @@ class TableContent:
 
     @staticmethod
     def of(view: TableView) -> TableContent | None:
-        """Return the content that a view shows; None if its version is not known."""
+        """Return the content that a view shows; None if its version is unknown."""
         index = view.snapshot.index
         version = index.version(view.name)
         if version is None:
@@ -71,7 +71,7 @@ class AnswerCache:
 
     @property
     def size(self) -> int:
-        """The memory that is used."""
+        """The memory used."""
         return self._newer_bytes + self._older_bytes
 
     def get(self, request: Message, rules: ServerRules, content: TableContent) -> bytes | None:
@@ -87,7 +87,7 @@ class AnswerCache:
         return None if entry is None or entry.content != content else entry.body
 
     def put(self, request: Message, rules: ServerRules, content: TableContent, body: bytes) -> None:
-        """Keep the body of an answer that was made from a table with this content."""
+        """Keep the body of an answer made from a table with this content."""
         size = len(body) + len(request.body) + _OVERHEAD_BYTES
         if size <= min(LONGEST_BYTES, self._half_bytes):
             self._keep(_identify(request, rules), _Entry(content, body, size))

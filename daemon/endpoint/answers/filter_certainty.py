@@ -131,7 +131,7 @@ def _is_padded(index: PartitionIndex, table: IndexedTable, column: int, text: st
 
 
 class TypedColumns:
-    """The columns of a filter that are compared as numbers or dates."""
+    """The columns of a filter compared as numbers or dates."""
 
     def __init__(self, table: IndexedTable, names: frozenset[str]) -> None:
         self._table = table

@@ -204,7 +204,7 @@ class CallObserver:
 
 
 class NoObserver:
-    """Ignores everything: for answers that are made for a comparison only."""
+    """Ignores everything: for answers made for a comparison only."""
 
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool

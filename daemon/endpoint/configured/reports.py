@@ -37,7 +37,7 @@ BEHIND: Final = "behind"
 STOP_REQUESTED: Final = "stop-requested"
 REPORT_S: Final = 2.0
 PREFIX: Final = "tideline_endpoint_"
-"""Metrics that are reported; those of the process itself are the daemon's own."""
+"""Metrics reported; those of the process itself are the daemon's own."""
 
 
 class Reports:

@@ -43,15 +43,15 @@ class EndpointStatus:
     answered: int = 0
     """Calls answered from the index."""
     repeated: int = 0
-    """Those of them that were answered with the bytes of an earlier answer."""
+    """Those of them answered with the bytes of an earlier answer."""
     not_answered: int = 0
-    """Partition calls that were forwarded."""
+    """Partition calls forwarded."""
     forwarded: int = 0
     """All forwarded calls."""
     reasons: tuple[tuple[str, int], ...] = ()
     """Why partition calls were forwarded, most frequent first."""
     compared: int = 0
-    """Answers that were compared with the metastore's."""
+    """Answers compared with the metastore's."""
     differing: tuple[DifferingTable, ...] = ()
     problem: str | None = None
     code: str | None = None
@@ -93,7 +93,7 @@ class EndpointSection(StatusSection[tuple[EndpointStatus, ...]]):
         return [f"serve:{one.name} is {one.state}" for one in value if one.state != "following"]
 
     def actions(self, value: tuple[EndpointStatus, ...]) -> Iterable[OperatorAction]:
-        """Yield the tables that are forwarded until the operator acts."""
+        """Yield the tables forwarded until the operator acts."""
         for one in value:
             for table in one.differing:
                 yield OperatorAction(

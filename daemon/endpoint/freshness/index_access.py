@@ -5,13 +5,13 @@ A table is read in four steps:
 1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
 2. send the query for the source's newest event id (``newest_event``), or earlier, if an answer is likely;
 3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that
-   event, the answer is valid. No answer is made from a snapshot that is known to be too old;
+   event, the answer is valid. No answer is made from a snapshot known to be too old;
 4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the
    table checked again.
 
-The event id is queried after the request arrived. Every change that was committed before that has an id that
-is not above it, because the metastore allocates ids in the order of commits. So an answer contains every
-change that was committed before its request.
+The event id is queried after the request arrived. Every change committed before that has an id that is not
+above it, because the metastore allocates ids in the order of commits. So an answer contains every change
+committed before its request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The source's newest event id, and whether an answer from a copy of the source is new enough for a request.
 
-The source reports its newest event id on request. A copy that contains this event contains everything that
-was committed before the query was sent. So a copy at event V may answer a request if some query was sent late
+The source reports its newest event id on request. A copy that contains this event contains everything
+committed before the query was sent. So a copy at event V may answer a request if some query was sent late
 enough, and V is not below its result:
 
 ========== ===================================== ==========================================================
@@ -133,8 +133,8 @@ class NewestEvent:
         return -1 if last is None else last.event_id
 
     def begin(self, freshness: Freshness, arrived_s: float) -> Pending:
-        """Return an observation that a request which arrived then may rely on;
-        sends a query if that is needed and none is under way.
+        """Return an observation that a request which arrived then may rely on; sends a query if needed and
+        none is under way.
         """
         with self._changed:
             last = self._last

@@ -25,7 +25,7 @@ class RequestBudget:
     """The budget of one endpoint; thread-safe."""
 
     def __init__(self, bytes_max: int, gave_up: Callable[[], None] = lambda: None) -> None:
-        """``gave_up`` is called for each request that is given up."""
+        """``gave_up`` is called for each request given up."""
         self._bytes_max = bytes_max
         self._gave_up = gave_up
         self._used = 0
@@ -97,7 +97,7 @@ class RequestAccount:
         self.is_given_up = False
 
     def grow(self, size: int) -> None:
-        """Count ``size`` bytes that were received; raise LimitExceeded."""
+        """Count ``size`` bytes received; raise LimitExceeded."""
         self._budget.grow(self, size)
 
     def complete(self) -> None:

@@ -36,7 +36,7 @@ from state.errors import BadInput, LimitExceeded
 DETECTION_BYTES: Final = 5
 _KNOWN_MAX: Final = 512
 _KNOWN_BYTES_MAX: Final = 4096
-"""Structs that are known to be complete, because clients repeat their calls: at most two megabytes."""
+"""Structs known to be complete, because clients repeat their calls: at most two megabytes."""
 
 
 class Transport(Enum):
@@ -72,7 +72,7 @@ def detect_transport(start: bytes) -> Transport:
 
 
 class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thrift has no types
-    """One message that is being received."""
+    """One message being received."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Thrift's binary protocol as bytes:
 message headers, and the fields of a struct without knowing its declaration.
 
-Values stay the bytes that were received. A table can thus be moved from one answer into another with every
-field, including fields that Tideline does not know.
+Values stay the bytes received. A table can thus be moved from one answer into another with every field,
+including fields that Tideline does not know.
 """
 
 from __future__ import annotations

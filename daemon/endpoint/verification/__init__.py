@@ -1,1 +1,1 @@
-"""Answers of the index that are compared with those of the metastore, and the tables that differ."""
+"""Answers of the index compared with those of the metastore, and the tables that differ."""

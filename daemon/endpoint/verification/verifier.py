@@ -5,8 +5,8 @@ The source changes meanwhile, so one difference proves nothing. The metastore's 
 between two answers of the index: the live one and a later one. If those two are equal, and the metastore's
 differs from them, the table has not changed in between as far as the index knows. This must be so
 ``ATTEMPTS`` times in a row before it counts as a difference. A table that changes all the time remains
-undecided. Later answers contain everything that was committed before them, even if live ones need not:
-otherwise a follower that is a second behind would look like a difference.
+undecided. Later answers contain everything committed before them, even if live ones need not: otherwise a
+follower that is a second behind would look like a difference.
 
 A difference is logged and counted, and the table's calls are forwarded from then on (``differing_tables``).
 

@@ -34,7 +34,7 @@ from streaming.source.event_times import read_seconds
 SAMPLE_LINES: Final = 2_000
 COLUMNS_MAX: Final = 60
 DEPTH_MAX: Final = 4
-"""Members of a key that is considered as the event time."""
+"""Members of a key considered as the event time."""
 LINE_CHARS_MAX: Final = 1 << 20
 SHARE_MIN: Final = 0.9
 """Share of the rows that must have a time under the key."""

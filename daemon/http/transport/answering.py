@@ -1,8 +1,8 @@
 """Where answers are made: a few threads, a short queue, and a budget for unread answers of clients.
 
 A request beyond the queue, or an answer beyond the budget, is refused with 503 and ``Retry-After``: a client
-that repeats its request later gets an answer, while one that is kept waiting takes memory. No answer is made
-in the thread of the event loop, so that a long one delays no other connection.
+that repeats its request later gets an answer, while one kept waiting takes memory. No answer is made in the
+thread of the event loop, so that a long one delays no other connection.
 
 The threads are daemon threads: an answer that hangs does not keep the process from ending.
 """
@@ -36,7 +36,7 @@ class Lane(Enum):
     STATUS = "status"
     """The daemon's status and its metrics, one by one."""
     MEMORY = "memory"
-    """Answers that are computed from memory."""
+    """Answers computed from memory."""
     STORE = "store"
     """Answers that read a store or a database, and so may wait for another system."""
     ACTION = "action"

@@ -61,7 +61,7 @@ class Connections:
     def __init__(
         self, limits: Limits, refused: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """``refused`` counts a connection that was closed or refused, by reason."""
+        """``refused`` counts a connection closed or refused, by reason."""
         self.limits = limits
         self.clock = clock
         self._refused = refused

@@ -35,12 +35,11 @@ class Limits:
     answer_s: float = 300.0
     """From the end of the headers to the last byte of the answer."""
     memory_workers: int = 2
-    """Answers from memory that are made at the same time. More would only take the processor from the loops.
-    """
+    """Answers from memory made at the same time. More would only take the processor from the loops."""
     store_workers: int = 4
-    """Answers from stores that are made at the same time; these may wait for other systems."""
+    """Answers from stores made at the same time; these may wait for other systems."""
     action_workers: int = 4
-    """Actions that are done at the same time."""
+    """Actions done at the same time."""
     waiting: int = 32
     """Requests of each kind that wait for a worker; further ones are refused."""
     answers_bytes: int = 128 * 1024 * 1024

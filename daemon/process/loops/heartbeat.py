@@ -44,7 +44,7 @@ class Heartbeat(Protocol):
 
 
 def wait(heartbeat: Heartbeat, wait_s: float) -> None:
-    """Wait, with heartbeats, or until a stop is requested."""
+    """Wait, with heartbeats, or until a stop request."""
     until_s = time.monotonic() + wait_s
     while (left_s := until_s - time.monotonic()) > 0:
         heartbeat.beat()

@@ -253,7 +253,7 @@ class SupervisedLoop:
         return None
 
     def _pause_after(self, error: Exception) -> Iterator[float]:
-        """Rest until the next attempt is due, or a stop is requested."""
+        """Rest until the next attempt is due, or a stop request."""
         failures = self.status.failures + 1
         code, hint = (error.code, error.hint) if isinstance(error, TidelineError) else ("unexpected", "")
         self.note(

@@ -64,9 +64,9 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     """Create the replica of POLICY, once, before the daemon follows it,
     and load the tables that the source has.
 
-    Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that
-    are not loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps
-    policies with 'bootstrap: auto' itself.
+    Writers of the source continue meanwhile. An interrupted bootstrap continues with the tables that are not
+    loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with
+    'bootstrap: auto' itself.
 
     With --reuse-files, the target database may have tables, as the old source has after a failover. They are
     replaced by those of the source, and rows that only the target has are lost. Files that are equal on both

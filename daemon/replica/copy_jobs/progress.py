@@ -1,4 +1,4 @@
-"""Progress of a copy job: files, bytes, rate and the time that is left."""
+"""Progress of a copy job: files, bytes, rate and the time left."""
 
 from __future__ import annotations
 

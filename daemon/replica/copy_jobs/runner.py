@@ -74,7 +74,7 @@ class SparkJobs:
         self._lock = threading.Lock()
         self._log = log.bind(policy=policy)
         self._sweeps = True
-        """Whether unfinished files may lie around: at first, those of a process that was killed."""
+        """Whether unfinished files may lie around: at first, those of a killed process."""
         self.running: JobStatus | None = None
         self.counters = CopyCounters()
 

@@ -134,7 +134,7 @@ class PrunePlan:
 
 @dataclass(frozen=True)
 class PruneAnswer:
-    """The tables that were dropped."""
+    """The tables dropped."""
 
     dropped: list[str]
 
@@ -155,7 +155,7 @@ class CompactionList:
 
 @dataclass(frozen=True)
 class GapAnswer:
-    """The events that were lost, and the tables that are loaded because of them."""
+    """The events that were lost, and the tables loaded because of them."""
 
     after: int
     upto: int

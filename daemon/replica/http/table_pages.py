@@ -1,7 +1,6 @@
 """Tables of a policy on the site: the list, for any number of tables, and the page of one table.
 
-Only the rows that are shown are looked up, so that a list of 100,000 tables costs little more than their
-names.
+Only the rows shown are looked up, so that a list of 100,000 tables costs little more than their names.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class PolicyTableList:
         return [*found, *following]
 
     def rows(self, tables: Sequence[str], recent: Sequence[SharedEvent]) -> list[TableRow]:
-        """Return the rows of the tables that are shown."""
+        """Return the rows of the tables shown."""
         prefix = f"{_database(self._view, self._known)}."
         last = {f"{event.event.db}.{event.event.table}": event.event.time_s for event in recent}
         return [self._row(table, last.get(prefix + table)) for table in tables]

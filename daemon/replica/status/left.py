@@ -44,7 +44,7 @@ class LeftTableStatus:
     table: str
     """``db.table`` on the target."""
     left_s: int | None
-    """Unix time; None if it is not known."""
+    """Unix time; None if unknown."""
 
 
 def list_left(policy: str, context: Context) -> tuple[LeftStatus, ...]:

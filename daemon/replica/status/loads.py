@@ -59,7 +59,7 @@ class LoadStatus:
     """Unix time at which its copies began; None if they have not."""
 
     def left_s(self, now_s: float) -> float | None:
-        """Return how long the rest of the listed files takes at the rate so far; None if it is not known."""
+        """Return how long the rest of the listed files takes at the rate so far; None if unknown."""
         if self.began_s is None or not self.size_bytes:
             return None
         return (now_s - self.began_s) * (self.size_bytes_listed - self.size_bytes) / self.size_bytes

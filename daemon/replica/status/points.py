@@ -30,11 +30,11 @@ class PointStatus:
 
     policy: str
     event_id: int
-    """The last event that is applied completely."""
+    """The last event applied completely."""
     time_s: int | None
     """Its time at the source (Unix time), if it was applied since the start."""
     write_ids: Mapping[str, int] = field(default_factory=dict)
-    """The highest write id of tables that were written since their load; at most ``TABLES_MAX``."""
+    """The highest write id of tables written since their load; at most ``TABLES_MAX``."""
     open_writes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Write ids of these tables that are not committed at this point, and show no rows."""
 

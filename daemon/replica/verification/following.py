@@ -93,7 +93,7 @@ class ReplicaFollowing:
         return True
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name; functions that are left out as ``NAME()``."""
+        """Return why tables are not followed, by name; functions left out as ``NAME()``."""
         return self.state().not_followed
 
     def loading(self) -> frozenset[str]:

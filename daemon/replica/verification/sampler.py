@@ -137,8 +137,8 @@ class Sampler:
         self.ledger = Ledger(policy, self._settings.database)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Verify one table after the other until a stop is requested;
-        raise errors of the metastores and file systems.
+        """Verify one table after the other until a stop request; raise errors of the metastores and file
+        systems.
         """
         pulse = Pulse()
         pulse.connect(heartbeat)

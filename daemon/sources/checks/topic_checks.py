@@ -53,7 +53,7 @@ def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
 def access_problems(place: str, access: TopicAccess | None, own: str | None) -> Iterator[Problem]:
     """Yield a warning unless only the relay may write; ``own`` is its principal, if it is known.
 
-    If it is not known, one writer is assumed to be the relay.
+    If it is unknown, one writer is assumed to be the relay.
     """
     if access is None:
         reason = (

@@ -52,7 +52,7 @@ PATIENCE_S: Final = 60.0
 SAMPLE_EVERY: Final = 50
 """One of so many writes is checked for partitions that no event names."""
 LISTED_AT_ONCE: Final = 50
-"""Partitions that are listed one after the other, and checked by one call."""
+"""Partitions listed one after the other, and checked by one call."""
 THREADS: Final = 4
 BEAT_S: Final = 1.0
 HANG_S: Final = 60.0
@@ -97,9 +97,9 @@ class ListedWrites:
         self._troubles: dict[tuple[str, int], tuple[float, int]] = {}
         """When a write could not be listed for the first time, and how often since."""
         self.event_id: int | None = None
-        """The last event that was observed; None before the first."""
+        """The last event observed; None before the first."""
         self.listed = 0
-        """Partitions and tables that were listed."""
+        """Partitions and tables listed."""
         self.unlisted = 0
         """Those whose files may be incomplete, so that replicas load the table."""
         self.found_by_scan: set[str] = set()

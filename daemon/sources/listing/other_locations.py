@@ -1,10 +1,9 @@
 """The partitions of a table whose directory is not the one that their name gives, for scans.
 
-A scan looks at the directories below the one of the table, by their names. A partition that was added with a
-separate location, or that was renamed and has kept its directory, is not found in this way. Only the
-metastore knows it, and returning all partitions of a table is slow. The answer is therefore kept until an
-event may have changed it: a partition that was added, or altered with another location, or a change of the
-table.
+A scan looks at the directories below the one of the table, by their names. A partition added with a separate
+location, or that was renamed and has kept its directory, is not found in this way. Only the metastore knows
+it, and returning all partitions of a table is slow. The answer is therefore kept until an event may have
+changed it: a partition added, or altered with another location, or a change of the table.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from state.errors import BadInput, LimitExceeded
 PARTITIONS_MAX: Final = 20_000
 """Partitions of a table with more are not looked at."""
 OTHERS_MAX: Final = 1_000
-"""Each of them is listed at each scan, because the times of their directories are not known."""
+"""Each of them is listed at each scan, because the times of their directories are unknown."""
 TABLES_MAX: Final = 1_000
 _BATCH: Final = 1_000
 _ALTERED: Final = frozenset({"ALTER_PARTITION", "ALTER_PARTITIONS"})

@@ -1,5 +1,4 @@
-"""Decides whether columns that were appended to a table have reached its partitions,
-without reading all of them again.
+"""Decides whether columns appended to a table have reached its partitions, without reading all of them again.
 
 ``ALTER TABLE ADD COLUMNS`` changes every partition with ``CASCADE`` and none without it, and its event does
 not say which. So a few partitions are read. One that still has its former columns, although the statement
@@ -39,7 +38,7 @@ from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, 
 COLUMNS: Final = "columns"
 """Why the load of such a table is requested."""
 EVENTS_MAX: Final = 2_000
-"""Events of a table that are kept for one decision, at most: a tenth of a second."""
+"""Events of a table kept for one decision, at most: a tenth of a second."""
 _HARMLESS: Final = (PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated, TableAltered)
 
 
@@ -112,7 +111,7 @@ class ColumnChecks:
         self._checks: dict[str, ColumnCheck] = {}
 
     def begin(self, name: str) -> None:
-        """Keep the events of a table from the one that is being applied."""
+        """Keep the events of a table from the one being applied."""
         self.end(name)
         self._checks[name] = ColumnCheck(self._missed.begin(name, limit=EVENTS_MAX))
 
@@ -139,9 +138,7 @@ class ColumnChecks:
             self.end(name)
 
     def end_obsolete(self, states: TableStates) -> None:
-        """Forget the checks of tables that an event has dropped or renamed,
-        or that are loaded for another reason.
-        """
+        """Forget the checks of tables that an event has dropped or renamed, or loaded for another reason."""
         waiting = states.waiting()
         for name in [name for name in self._checks if waiting.get(name) != COLUMNS]:
             self.end(name)

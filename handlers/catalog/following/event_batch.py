@@ -353,7 +353,7 @@ def _can_rename(followed: FollowedTable, event_id: int, table: TableInfo) -> boo
 
 
 def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
-    """Whether publishing caused this event: it sets the event id that was written last."""
+    """Whether publishing caused this event: it sets the event id written last."""
     if followed.published is None:
         return False
     before, after = event.before.value.parameters or {}, event.after.value.parameters or {}

@@ -19,13 +19,13 @@ from state.errors import BadInput
 
 @dataclass(eq=False, slots=True)
 class Reading:
-    """A table that is being read, and its events since the beginning."""
+    """A table being read, and its events since the beginning."""
 
     name: str
     kind: type[Event] | None
     events: list[Event] = field(default_factory=list)
     limit: int | None = None
-    """Events that are kept, at most; None without a separate limit."""
+    """Events kept, at most; None without a separate limit."""
     is_lost: bool = False
     """Whether there were more, so that none is kept."""
     is_obsolete: bool = False
@@ -57,7 +57,7 @@ class MissedEvents:
         return reading
 
     def note(self, event: Event) -> None:
-        """Keep an event that was applied or skipped, if its table is being read.
+        """Keep an event applied or skipped, if its table is being read.
 
         Events that rename or drop a table end the load, so they are not kept.
         """

@@ -5,9 +5,9 @@ reads the topic and the metastore once for all of them. A follower writes in the
 under its own keys, so that its state commits together with the position. A follower with its own
 store commits there first, so the catalog may repeat any call after a crash.
 
-Every call may be repeated for a table or partition that is already known, because events overlap with the
-listing that the table was loaded from. Such a call changes nothing. Readers see the changes after
-``publish``, which follows the commit.
+Every call may be repeated for a table or partition already known, because events overlap with the listing
+that the table was loaded from. Such a call changes nothing. Readers see the changes after ``publish``, which
+follows the commit.
 """
 
 from __future__ import annotations

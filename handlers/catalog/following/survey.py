@@ -3,15 +3,14 @@
 It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in its
 own transaction, while events are applied and tables are loaded:
 
-- an accepted table that is not known is to be loaded;
+- an accepted table that is unknown is to be loaded;
 - a known table that is no longer accepted is forgotten, and for others the followers interpret the changed
   rules;
-- a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load
-  decides.
+- a table changed by an event since it was read, or cannot be read, is to be loaded: the load decides.
 
 At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the
-order of batches and events makes no difference. The rules are stored at the end; a survey that was
-interrupted begins again.
+order of batches and events makes no difference. The rules are stored at the end; an interrupted survey begins
+again.
 
 While the metastore does not answer, the survey waits with growing pauses.
 """

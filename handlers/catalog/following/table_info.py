@@ -23,7 +23,7 @@ from state.store import Pause, Store
 
 
 PARSED_BETWEEN_PAUSES: Final = 200
-"""Partition names that are parsed in about a millisecond."""
+"""Partition names parsed in about a millisecond."""
 
 
 Spec = Mapping[str, str]
@@ -110,7 +110,7 @@ class ForgottenTable:
 
 @dataclass(frozen=True, slots=True)
 class PutPartition:
-    """A partition that was added or replaced."""
+    """A partition added or replaced."""
 
     name: str
     """The table."""
@@ -119,7 +119,7 @@ class PutPartition:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPartition:
-    """A partition that was dropped."""
+    """A partition dropped."""
 
     name: str
     """The table."""

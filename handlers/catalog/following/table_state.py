@@ -17,8 +17,8 @@ are applied, which is harmless because every change is idempotent. So tables can
 time, while events arrive. Only a rename during the listing needs more: no later event reports the parts that
 the listing missed. Hence ``until``.
 
-A table that is loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events
-reach the staged content between pieces. The next piece is stored, so loading continues there after a restart.
+A table loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the
+staged content between pieces. The next piece is stored, so loading continues there after a restart.
 
 A load that the metastore failed to serve is postponed, with its number of tries and the time of the next one.
 """
@@ -73,7 +73,7 @@ class RequestedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """The progress of a table that is loaded in pieces. The field names are stored."""
+    """The progress of a table loaded in pieces. The field names are stored."""
 
     as_of: int
     columns: tuple[str, ...]

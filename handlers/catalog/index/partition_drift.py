@@ -20,7 +20,7 @@ from state.partitions.index.partition_index import IndexedPartition
 
 
 SHOWN_MAX: Final = 100
-"""Differences of each kind that are listed by name; the rest are only counted."""
+"""Differences of each kind listed by name; the rest are only counted."""
 
 
 @dataclass(slots=True)

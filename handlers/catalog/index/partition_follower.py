@@ -30,9 +30,9 @@ from state.store import Store, Transaction
 
 
 SAMPLED: Final = 8
-"""Partitions that are read to find out whether a change of columns reached them."""
+"""Partitions read to find out whether a change of columns reached them."""
 SWEPT: Final = 2_500
-"""Keys of forgotten tables that are removed at once: a few hundredths of a second."""
+"""Keys of forgotten tables removed at once: a few hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)

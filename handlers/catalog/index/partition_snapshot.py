@@ -42,8 +42,8 @@ class PartitionSnapshot:
         return TableLookups(self.index, name, dialect)
 
     def event_id(self) -> int | None:
-        """Return the last event that was applied completely;
-        None if only the catalog knows it, or has no position yet.
+        """Return the last event applied completely; None if only the catalog knows it, or has no position
+        yet.
         """
         stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
         return None if stored is None else Position.from_bytes(stored).applied_event_id
@@ -80,7 +80,7 @@ class IndexFile:
             yield PartitionSnapshot(index, self._payloads.at(reader), budget, reader)
 
     def position(self) -> int:
-        """Return the last event that was applied completely; -1 before the catalog has a position."""
+        """Return the last event applied completely; -1 before the catalog has a position."""
         with self._file.snapshot() as reader:
             stored = reader.get(POSITION_KEY)
         return -1 if stored is None else Position.from_bytes(stored).applied_event_id

@@ -34,7 +34,7 @@ _OVERHEAD_BYTES: Final = 200
 _JOINED_BETWEEN_LOOKS: Final = 256
 _UNPACKED_BETWEEN_LOOKS: Final = 50
 KEPT_ROWS_MAX: Final = 5_000
-"""Partitions of an answer that are kept in memory; those of a longer one would displace all others."""
+"""Partitions of an answer kept in memory; those of a longer one would displace all others."""
 
 Rows = dict[bytes, bytes]
 """Partitions by their payloads, for one database and table."""
@@ -157,7 +157,7 @@ class JoinedRows:
     """Partitions of many tables as they are sent, kept in memory by their payloads; for any thread.
 
     Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older
-    one, and the older one is dropped. An entry that is found in the older half is copied to the newer.
+    one, and the older one is dropped. An entry found in the older half is copied to the newer.
     """
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:

@@ -21,7 +21,7 @@ from state.store import Reader, Transaction, prefix_end
 
 
 STAGED: Final = "\x00staged"
-"""The suffix for the name of a table that is being loaded; a real name cannot contain control characters."""
+"""The suffix for the name of a table being loaded; a real name cannot contain control characters."""
 _RECORDS: Final = b"pr/t/"
 _STAGED_RECORDS: Final = b"pr/s/"
 _COUNTS: Final = b"pr/n/"

@@ -14,8 +14,8 @@ A Thrift client that keeps the DDL time and writes between the second reading an
 calls, is not noticed here: the metastore can compare only one property, and no property changes with every
 write. The event of the write shows it (``event_batch``).
 
-The DDL time has a resolution of one second. So a table that was changed within the current second is read
-again in the next one: only then does every later change alter its DDL time.
+The DDL time has a resolution of one second. So a table changed within the current second is read again in the
+next one: only then does every later change alter its DDL time.
 
 ``migrate`` changes the storage form of one timeline (LENS-489). One ``alter_table`` writes the runs in memory
 in the new form, which does not touch any other timeline; then the form is stored.

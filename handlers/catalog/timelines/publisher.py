@@ -48,7 +48,7 @@ _RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
 PUBLISHING_S: Final = 0.1
 """How long outcomes are taken and tables begun before the next batch of events."""
 BEGUN_MAX: Final = 8
-"""Tables that are published at once; their calls are made one after another."""
+"""Tables published at once; their calls are made one after another."""
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 3600.0
 PAUSE_SHARE: Final = 10
@@ -81,7 +81,7 @@ class TimelinePublisher:
         self._database = database
         self._clock = clock
         self._begun: dict[str, Future[_Outcome]] = {}
-        """The tables that are being published, in the order of their calls."""
+        """The tables being published, in the order of their calls."""
         self._retries: dict[str, _Retry] = {}
         self._paused_until_s = 0.0
         """Set if the metastore cannot be reached."""

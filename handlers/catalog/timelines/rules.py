@@ -102,7 +102,7 @@ class Rules:
     ) -> TableSettings | None:
         """Return the table's settings from its partition values; None if no column contains time.
 
-        ``known`` are columns that were detected before.
+        ``known`` are columns detected before.
         """
         rule = self._rule(table)
         if rule is None:

@@ -43,7 +43,7 @@ from state.timelines.tables.table_timelines import read_timelines
 
 
 SWEPT: Final = 2_500
-"""Keys of forgotten tables that are removed at once: a few hundredths of a second."""
+"""Keys of forgotten tables removed at once: a few hundredths of a second."""
 _UNDECIDED: Final = b"ct/u/"
 _UNPUBLISHED: Final = b"ct/d/"
 

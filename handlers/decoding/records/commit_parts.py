@@ -8,7 +8,7 @@ LimitExceeded, and the commit is relayed without its write events.
 
 The parts are sorted, because the metastore returns write events in any order, and a partly written event must
 be completed with exactly the same parts: first the logged write events by write id, database, table and
-partition, then those of partitions that were listed (see ``add_listed``), at last the commit.
+partition, then those of partitions listed (see ``add_listed``), at last the commit.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class CommitParts:
         self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo, *, incomplete: str | None = None) -> None:
-        """Add files that were listed, because the source reports no write event for them;
-        their part is marked with ``"listed": true``.
+        """Add files listed, because the source reports no write event for them; their part is marked with
+        ``"listed": true``.
 
         ``incomplete`` says why these may not be all files of the write; replicas then load the table.
         """
@@ -143,7 +143,7 @@ class CommitParts:
 
     @property
     def sample(self) -> str:
-        """The first file entry that was received; "" if there was none."""
+        """The first file entry received; "" if there was none."""
         return self._sample
 
     def owner(self, db: str, table: str) -> str | None:
@@ -163,7 +163,7 @@ class CommitParts:
         return len(self._entries)
 
     def records(self, extra: JsonObject | None = None) -> Sequence[Record]:
-        """Return all records; ``extra`` are fields that are added to the commit's message.
+        """Return all records; ``extra`` are fields added to the commit's message.
 
         A small transaction is returned as a list. Of a large one, each access reads the temporary file.
         Raises FilesUnavailable.

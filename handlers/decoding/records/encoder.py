@@ -22,8 +22,8 @@ Nothing is left out:
 
 All but the first decode to Undecodable, so the reader decides on the consequence.
 
-Events that were lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the
-last of them, with ``firstEventId`` and ``lastEventId`` in its message.
+Events lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the last of
+them, with ``firstEventId`` and ``lastEventId`` in its message.
 
 Readers of parts must know: the parts of one ADD_PARTITION may name a partition more than once if its files
 alone fill a record. All parts of a CREATE_TABLE create the table. Of an overwriting INSERT only the first
@@ -71,8 +71,8 @@ def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
 def encode_event(
     writer: RecordWriter, limits: Limits = DEFAULT_LIMITS, *, extra: JsonObject | None = None
 ) -> list[Record]:
-    """Return the records of a notification without write events;
-    ``extra`` are fields that are added to its message.
+    """Return the records of a notification without write events; ``extra`` are fields
+    added to its message.
     """
     whole = describe(writer.event)
     try:

@@ -42,7 +42,7 @@ class ByteBudget:
             self._used += share
 
     def give_back(self, share: int) -> None:
-        """Return bytes that were taken."""
+        """Return bytes taken."""
         with self._lock:
             self._used -= share
             if self._waiting:
@@ -61,7 +61,7 @@ class ByteBudget:
 
 
 class Reservation:
-    """Bytes that are reserved for a block. A class, because a generator costs as much as a system call."""
+    """Bytes reserved for a block. A class, because a generator costs as much as a system call."""
 
     __slots__ = ("_budget", "_share")
 

@@ -43,7 +43,7 @@ class ByteRate:
         """The least one has its turn once everything is paid for."""
         self._order = count()
         self.paid_s = clock()
-        """When everything that was used so far is paid for."""
+        """When everything used so far is paid for."""
 
     @property
     def bytes_per_s(self) -> int | None:

@@ -45,7 +45,7 @@ BYTES_PER_CRC_MAX: Final = 1 << 20
 UNITS: Final = (2, 3, 6, 10)
 """Data blocks of a group in Hadoop's erasure coding policies (XOR-2-1, RS-3-2, RS-6-3, RS-10-4)."""
 CHUNKS_SPLIT: Final = 256
-"""Chunks that are cut from a buffer by one call."""
+"""Chunks cut from a buffer by one call."""
 CELL_BYTES: Final = 1 << 20
 """Bytes of a cell in all of them."""
 _JAVA_BUFFER_BYTES: Final = 32
@@ -75,8 +75,9 @@ class Checksum:
     new_digest: Callable[[], Digest]
     """Its digest proves every content that has the recorded checksum."""
     new_default_digest: Callable[[], Digest]
-    """Its digest may fail to prove files that were written with another type of CRC than HDFS's default, and
-    costs a third."""
+    """Its digest may fail to prove files written with another type of CRC than HDFS's default, and costs a
+    third.
+    """
 
 
 class Md5:

@@ -145,7 +145,7 @@ class Copier:
         return copied
 
     def settle(self, directory: Location) -> None:
-        """Make all copies durable that were published in a directory; raise FilesUnavailable.
+        """Make all copies durable published in a directory; raise FilesUnavailable.
 
         Needed even after a copy that was skipped: the process that made it may have been killed before this
         step.

@@ -1,4 +1,4 @@
-"""Copies that were submitted to a pool, and those of one worker whose names are not durable yet."""
+"""Copies submitted to a pool, and those of one worker whose names are not durable yet."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ class CopyHandle:
 
 
 class UnsettledCopies:
-    """The copies of one worker that are published,
-    and end once their directories are durable; used by that worker.
+    """The copies of one worker published, and end once their directories are durable; used by that worker.
 
     One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is
     not durable.
@@ -110,7 +109,7 @@ class UnsettledCopies:
         return len(self._copies) >= self._files_max or time.monotonic() - self._since_s >= UNSETTLED_S
 
     def add(self, handle: CopyHandle, copied: Copied) -> None:
-        """Add a copy that was published."""
+        """Add a published copy."""
         if not self._copies:
             self._since_s = time.monotonic()
         self._copies.append((handle, copied))

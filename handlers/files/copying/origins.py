@@ -8,8 +8,8 @@ A recorded checksum of HDFS does not say which type of CRC it was computed with.
 clusters that began before Hadoop 2 have CRC32. Both cost three times as much as CRC32C alone (``checksums``),
 so only that one is computed at first. If it does not prove the content, the source is read again with both. A
 file system that turns out to have files of the other type gets both from then on, and is not read twice
-again. The answer is always the one that both types give on the bytes that were copied: the second reading
-counts only if the CRC32C of both readings is the same.
+again. The answer is always the one that both types give on the bytes copied: the second reading counts only
+if the CRC32C of both readings is the same.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class CrcTypes:
     def is_recorded(
         self, location: Location, checksum: Checksum, copied: Digest, read_again: Callable[[Digest], None]
     ) -> bool:
-        """Return whether ``copied``,
-        the digest of the bytes that were copied from ``location``, proves the recorded content.
+        """Return whether ``copied``, the digest of the bytes copied from ``location``, proves the recorded
+        content.
 
         ``read_again`` adds the content of ``location`` to a digest; its errors are passed on.
         """

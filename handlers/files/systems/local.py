@@ -1,14 +1,14 @@
 """The local file system, which also serves NFS and FUSE mounts.
 
 Publishing takes four steps: write a hidden file in the same directory, fsync it, rename it, fsync the
-directory. The last step serves all files that were renamed before it (``settle``), so that many small files
-wait for the disk once and not twice. With ``fsync`` off, a power failure (but not a crash of Tideline) may
-lose files that the target's metastore already considers committed.
+directory. The last step serves all files renamed before it (``settle``), so that many small files wait for
+the disk once and not twice. With ``fsync`` off, a power failure (but not a crash of Tideline) may lose files
+that the target's metastore already considers committed.
 
 No symbolic link below a trusted root is followed (``unlinked_paths``): a link planted in a warehouse would
 otherwise make Tideline copy any file that the daemon may read, or remove any that it may write. Every call
-opens the directory without links first and then uses the name in it, so that a directory that is exchanged
-for a link meanwhile changes nothing.
+opens the directory without links first and then uses the name in it, so that a directory exchanged for a link
+meanwhile changes nothing.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class LocalWriter:
                 data = data[os.write(self.fd, data) :]
 
     def publish(self) -> None:
-        """Fsync and rename; Hadoop's checksums of a file that is replaced are removed first."""
+        """Fsync and rename; Hadoop's checksums of a replaced file are removed first."""
         assert not self._published, self.location
         with _OsErrors(self.location):
             if self._fsync:

@@ -156,7 +156,7 @@ class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
         self._remaining = 0
         """Bytes of the current frame that were not read from the channel."""
         self._message = memoryview(b"")
-        """The unread rest of a frame that is processed as a whole."""
+        """The unread rest of a frame processed as a whole."""
 
     @property
     def is_protected(self) -> bool:

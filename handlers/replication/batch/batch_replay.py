@@ -237,8 +237,7 @@ class BatchReplay:
         """Apply ``event``; give it up if only this event makes the target fail, again and again.
 
         A metastore whose database fails answers the same as one that cannot process a single request. Only
-        repetition distinguishes them, and a write that every policy needs: that is tried before a table is
-        blamed.
+        repetition distinguishes them, and a write that every policy needs: tried before a table is blamed.
         """
         try:
             return self._dispatcher.apply(event)

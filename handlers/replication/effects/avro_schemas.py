@@ -193,7 +193,7 @@ def describe_schemas(
     """Return a copy of a table or partition whose properties describe the content of its schemas.
 
     A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds earlier
-    results. Raises UnsafePath for a schema outside of ``allowed``, if that is given.
+    results. Raises UnsafePath for a schema outside of ``allowed``, if given.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item

@@ -48,8 +48,8 @@ def _has_parent(column: Any, context: Context) -> bool:
     """Whether the key that a foreign key refers to is on the target; True for all other constraints.
 
     It is not if its table is excluded from the policy, in another database, quarantined, or waiting for its
-    load, or if a later event that was applied before a restart dropped it. Hive answers an addition without
-    the key with an internal error.
+    load, or if a later event applied before a restart dropped it. Hive answers an addition without the key
+    with an internal error.
     """
     name = (getattr(column, "pktable_name", None) or "").lower()
     if not name:

@@ -12,8 +12,8 @@ The order of the steps, each repeatable after a crash:
 5. Remove the marks and write ``repl.last.id`` = L to the target database; then forget that the bootstrap is
    unfinished.
 
-Following starts after L. Replay skips the events of each table up to that of its load. A table that is
-created after L comes from its events alone.
+Following starts after L. Replay skips the events of each table up to that of its load. A table created after
+L comes from its events alone.
 """
 
 from __future__ import annotations

@@ -58,9 +58,8 @@ def is_foreign(event: Event) -> bool:
 def may_concern(event: Event, policy: Policy) -> bool:
     """Whether an event can concern the policy's database, decided without decoding its objects.
 
-    The event of a table that is moved to another database has the new database; the old one is only in the
-    table's object. An event of another catalog concerns other tables, even if database and table have the
-    same names.
+    The event of a table moved to another database has the new database; the old one is only in the table's
+    object. An event of another catalog concerns other tables, even if database and table have the same names.
     """
     if is_foreign(event):
         return False
@@ -99,7 +98,7 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
     """Return a write event under the table's current name; None if the table was dropped since.
 
     The source names write events as at the time of the write, and the table may have been renamed before the
-    commit. The event is returned unchanged if its write id is not known.
+    commit. The event is returned unchanged if its write id is unknown.
     """
     current = write_ids.find_written_table(write.txn_id, f"{write.db}.{write.table}", write.write_id)
     if current is None:

@@ -3,9 +3,9 @@
 Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only
 other files describe, with absolute paths of the source (Iceberg, Delta Lake's shallow clones, symlinks) or in
 hidden directories (``_delta_log``, ``.hoodie``). A replica of their definition and of their visible files
-would show nothing, or rows of the source cluster, or rows that were deleted, or break at the first read. Such
-a table is left out and reported, instead of being replicated partially. If only the metadata is to be
-replicated (``metadata_only``), nothing would be missing, so such tables are followed.
+would show nothing, or rows of the source cluster, or rows deleted, or break at the first read. Such a table
+is left out and reported, instead of being replicated partially. If only the metadata is to be replicated
+(``metadata_only``), nothing would be missing, so such tables are followed.
 
 Spark's data sources are recognised by a list of those that are plain files: an unknown one may keep its rows
 anywhere. Hive's input formats are recognised by a list of those that are not, because a class that reads

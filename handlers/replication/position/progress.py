@@ -10,9 +10,9 @@ is never inside an event: the write parts of a commit are only kept in memory un
 
 Most events of a source with many databases can have no effect here (``Dispatcher.may_take_effect``,
 ``handlers.routing``). Such events change nothing in the state but the position, which is then recorded after
-``RECORD_S`` or with the next effect, or less often with many policies (``idle_turns``). A run that is killed
-before reads these events again, and they have no effect again: the state that decides about them is the
-recorded one.
+``RECORD_S`` or with the next effect, or less often with many policies (``idle_turns``). A run killed before
+reads these events again, and they have no effect again: the state that decides about them is the recorded
+one.
 
 The target's own position need not be written each time: a run that has its state does not need it. It is
 written
@@ -93,7 +93,7 @@ class RecordedPosition:
 
     @property
     def reached(self) -> int:
-        """The last event that is applied here or on the target."""
+        """The last event applied here or on the target."""
         return max(self.applied, self.on_target)
 
     def find_time_s(self) -> int | None:
@@ -132,7 +132,7 @@ class RecordedPosition:
         return is_late or self._unrecorded_effects >= RECORD_EVENTS
 
     def record_rest(self) -> None:
-        """Record the events without effect that were passed since the last record, if there are any."""
+        """Record the events without effect passed since the last record, if there are any."""
         if self._is_behind:
             self.record()
 
@@ -177,7 +177,7 @@ class TargetProgress:
         prove: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        """``prove`` proves the commits that were sent."""
+        """``prove`` proves the commits sent."""
         self._context = context
         self._recorded = recorded
         self._prove = prove
@@ -190,7 +190,7 @@ class TargetProgress:
         context.idle.raises.join()
 
     def note(self, event: Event, *, took_effect: bool) -> None:
-        """Note an event that was applied."""
+        """Note an applied event."""
         if took_effect:
             if not self._took_effect:
                 self._context.idle.raises.join()

@@ -2,8 +2,8 @@
 
 The order of the steps matters, because the process may be killed between any two:
 
-1. Compare the target with the policy's state: a target that was restored from a backup, or that is a replica
-   of another source, is refused before anything is written.
+1. Compare the target with the policy's state: a target restored from a backup, or that is a replica of
+   another source, is refused before anything is written.
 2. Write the new epoch to the state file.
 3. Write it to the target. From then on, an older instance is fenced. The target logs one ALTER_DATABASE event
    for it.

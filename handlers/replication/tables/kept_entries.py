@@ -40,7 +40,7 @@ REASON: Final = "the reason was lost with the state file; the target has only th
 
 @dataclass(frozen=True, slots=True)
 class KeptEntries:
-    """The entries that were read back."""
+    """The entries read back."""
 
     quarantined: tuple[QuarantinedTable, ...] = ()
     waiting: tuple[tuple[str, Reason], ...] = ()

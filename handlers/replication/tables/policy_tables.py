@@ -1,4 +1,4 @@
-"""Everything that is known of the tables of one policy, by their names at the source.
+"""Everything known of the tables of one policy, by their names at the source.
 
 It has one owner, because a rename or drop concerns all of it: an entry that stays under a former name would
 later be taken for that of another table. A further kind of entry is one field and one line of ``_followed``
@@ -27,7 +27,7 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 
 class TableObjects(Protocol):
-    """Objects of the target that are kept in memory by table name."""
+    """Objects of the target kept in memory by table name."""
 
     def forget(self, name: str) -> None:
         """Remove a table."""
@@ -37,7 +37,7 @@ class TableObjects(Protocol):
 
 
 class StoredState(Protocol):
-    """A part of the policy's state that is kept in memory and stored with the position."""
+    """A part of the policy's state kept in memory and stored with the position."""
 
     def load(self, reader: Reader) -> None:
         """Replace the memory by the stored entries."""

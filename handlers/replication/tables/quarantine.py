@@ -43,7 +43,7 @@ class QuarantinedTable:
     """The table's name at its quarantine; None in entries of older versions, which stored neither this nor
     the following fields."""
     write_id: int = 0
-    """The highest write id that was allocated on the target."""
+    """The highest write id allocated on the target."""
     held: tuple[tuple[int, int], ...] = ()
     """The write ids that were open, each with its source transaction."""
     loaded_write_id: int = 0

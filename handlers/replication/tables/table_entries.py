@@ -208,7 +208,7 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
 
 
 NAMES_MAX: Final = 1_000
-"""Partitions of a table that are recorded by name."""
+"""Partitions of a table recorded by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ the table's events while it waits or is being loaded. Afterwards replay applies 
 event, and only those: earlier ones are already in the loaded rows.
 
 Transactions need a second rule, because they may end long after the event. The load waits until every write
-id that was allocated up to its event is committed or aborted, and contains the committed ones. Replay
-therefore skips allocations and files of write ids up to ``write_id``, whenever they appear.
+id allocated up to its event is committed or aborted, and contains the committed ones. Replay therefore skips
+allocations and files of write ids up to ``write_id``, whenever they appear.
 """
 
 from __future__ import annotations

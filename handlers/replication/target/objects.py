@@ -214,9 +214,9 @@ def map_partition_location(
     None if the target chooses.
 
     With ``external_base``, one of an external table is below the base. Otherwise a partition below its
-    table's directory has the same relative path on the target, and any other has a directory that is named
-    after its location: ``TABLE/_at_HASH/PARTITION``. ``source_owner`` is the table at the source, None if it
-    is not known. Raises UnsafePath for a location that could lead elsewhere.
+    table's directory has the same relative path on the target, and any other has a directory named after its
+    location: ``TABLE/_at_HASH/PARTITION``. ``source_owner`` is the table at the source, None if it is
+    unknown. Raises UnsafePath for a location that could lead elsewhere.
     """
     if source is None or is_transactional(target_owner):
         return None

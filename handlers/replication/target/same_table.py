@@ -25,7 +25,7 @@ from state.errors import BadInput, NotFound
 _RENAME: Final = "ALTER_PARTITION"
 """The kind of event of a rename; changes of several partitions at once are ALTER_PARTITIONS."""
 _EVENTS_MAX: Final = 1_000
-"""Events that are searched; if there are more, every changed partition counts as renamed."""
+"""Events searched; if there are more, every changed partition counts as renamed."""
 
 
 def is_same_table(event: Table, present: Table) -> bool:
@@ -104,8 +104,8 @@ def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: Sam
 
 
 def _find_renamed_partitions(write: LoggedWrite, source: SameTableSource) -> set[str] | None:
-    """Return the old and new names of the partitions that were renamed since the commit;
-    None if there are too many events.
+    """Return the old and new names of the partitions renamed since the commit; None if there are too many
+    events.
     """
     events = source.table_events(write.event_id, write.db, write.table, [_RENAME], _EVENTS_MAX)
     if len(events) >= _EVENTS_MAX:

@@ -10,7 +10,7 @@ incompatibility, the epoch (``fencing``), the source's identity, and that ``repl
 written here. The metastore has no compare-and-set for databases. Reading, checking and writing therefore
 follow each other immediately, under one lock, on their own connection; and ``require_held`` repeats the check
 in front of every other write to the target if the last one is older than ``FRESH_S``. One case remains: a
-process that is stopped between its check and the sending of one request.
+process stopped between its check and the sending of one request.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from state.errors import NotFound, TargetDiverged
 LAST_ID: Final = "repl.last.id"
 INCOMPATIBLE: Final = "repl.incompatible"
 FRESH_S: Final = 1.0
-"""A write to the target needs a check of the epoch that is not older. A process that was stopped for longer
-checks again."""
+"""A write to the target needs a check of the epoch that is not older. A process stopped for longer checks
+again.
+"""
 
 
 class TargetPosition:
@@ -56,9 +57,9 @@ class TargetPosition:
         self._attempted: int | None = None
         """The position of a call that may have been applied although its answer is missing."""
         self.written: int | None = None
-        """The position that was last read or written; None if the database has none, or does not exist."""
+        """The position last read or written; None if the database has none, or does not exist."""
         self._kept: Mapping[str, str] = {}
-        """The parameters with the entries of tables (``kept_entries``) that were written last."""
+        """The parameters with the entries of tables (``kept_entries``) written last."""
         self.stamp: Mapping[str, str] = {}
         """The parameters that mark the database as held by this process; empty until ``claim``."""
 
@@ -185,8 +186,8 @@ class TargetPosition:
         self.written, self._attempted = None, None
 
     def release(self, change: Callable[[Database], Database]) -> None:
-        """Give up the claim with this last ``change`` of the database,
-        which removes the parameters that were checked here.
+        """Give up the claim with this last ``change`` of the database, which removes the parameters checked
+        here.
         """
         with self._lock:
             self.update(change)
@@ -222,7 +223,7 @@ class TargetPosition:
         self._checked_s = started_s
 
     def _examine(self, parameters: Mapping[str, str]) -> None:
-        """Check everything but the epoch, and take over the position that was read."""
+        """Check everything but the epoch, and take over the position read."""
         self._require_compatible(parameters)
         last_id = _last_id(parameters)
         if self.stamp:

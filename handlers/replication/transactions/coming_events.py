@@ -5,14 +5,14 @@ for their turn.
 
 **Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it,
 or alters more of it than parameters: the write ids behind it may belong to another table, or to one that is
-not replicated any more, or whose alteration failed. An event whose table is not known is a barrier for all.
+not replicated any more, or whose alteration failed. An event whose table is unknown is a barrier for all.
 
 One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call
-consecutive ids from the first one that is named, in the order of their ids on the target, and looks at no
-other named id (AllocateTableWriteIdsFunction). It returns existing ids only if all transactions have one.
-Otherwise, if the first named id is not the table's next one, it forgets every write id of the table, and
-readers then take those of open transactions for committed. It reports success each time. So a call may name
-only ids that the target would give anyway. (``test_joined_transactions``)
+consecutive ids from the first one named, in the order of their ids on the target, and looks at no other named
+id (AllocateTableWriteIdsFunction). It returns existing ids only if all transactions have one. Otherwise, if
+the first named id is not the table's next one, it forgets every write id of the table, and readers then take
+those of open transactions for committed. It reports success each time. So a call may name only ids that the
+target would give anyway. (``test_joined_transactions``)
 
 **Files.** Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting
 times do not add up, the files of later transactions are copied while earlier ones are replayed. The files of
@@ -146,8 +146,8 @@ def select_joinable(
     """Return those of the ``coming`` write ids that one call may allocate, in order; empty if there are none.
 
     ``next_write_id`` is the table's next one on the target: lower ids are allocated already, perhaps by a
-    process that was killed, and are left out. ``target_txns`` are the transactions of the target that are
-    open for those of the source.
+    killed process, and are left out. ``target_txns`` are the transactions of the target that are open for
+    those of the source.
     """
     joinable: list[WriteIdOfTxn] = []
     newest = -1

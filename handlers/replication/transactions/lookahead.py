@@ -9,8 +9,8 @@ done: the write-id mapping, and with it the position, changes only then. (Many c
 
 Until then, only the target knows the early openings. That is enough:
 
-* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id,
-  even if it joins other events.
+* A killed run leaves open transactions without rows. The next run finds them by policy and source id, even if
+  it joins other events.
 * A transaction whose write ids are not replicated after all, because its table was quarantined in between,
   has nothing to show. It is aborted at its end (``is_unused``). If the process has forgotten it,
   ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
@@ -44,7 +44,7 @@ from state.errors import BadInput, Inconsistent, Refused, ServerFault
 
 
 OPENED_MAX: Final = 100
-"""Transactions that are opened ahead."""
+"""Transactions opened ahead."""
 TXNS_MAX: Final = 50
 """Transactions whose write ids are allocated together."""
 JOINED_MIN: Final = 3
@@ -67,8 +67,9 @@ class WriteIdLookahead:
         """Write ids that were allocated ahead, and have not had their turn, by source transaction and
         table."""
         self._planned_up_to = (-1, -1)
-        """Event id and write id of the last allocation that was considered: up to it, events that were not
-        joined are applied separately."""
+        """Event id and write id of the last allocation considered: up to it, events that were not joined are
+        applied separately.
+        """
         self._counts = LookaheadCounts()
 
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
@@ -130,7 +131,7 @@ class WriteIdLookahead:
         return self._transactions.find(txn_id)
 
     def take_write_id(self, txn_id: int, table: str) -> int | None:
-        """Return the write id that was allocated ahead for the event that has its turn."""
+        """Return the write id allocated ahead for the event that has its turn."""
         return self._write_ids.pop((txn_id, table), None)
 
     def holds(self, txn_id: int, name: str, write_id: int) -> bool:

@@ -2,9 +2,9 @@
 
 Their transactions will be aborted, and a Hive 4 target forgets aborted transactions within seconds: it then
 counts every file under their write ids, and answers ``count(*)`` from their statistics. Copies may have
-started for a transaction whose commit is not replayed (``files.start_early_copies``), even in a process that
-was killed. So the target itself is examined, not the memory of this process: every table with an open write
-id, all its partitions, every directory of such an id.
+started for a transaction whose commit is not replayed (``files.start_early_copies``), even in a killed
+process. So the target itself is examined, not the memory of this process: every table with an open write id,
+all its partitions, every directory of such an id.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WriteIds:
     table: str
     valid: ValidWriteIds
     highest: int
-    """The highest one that was allocated."""
+    """The highest one allocated."""
 
     @property
     def has_open(self) -> bool:

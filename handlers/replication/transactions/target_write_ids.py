@@ -104,8 +104,8 @@ def _decide(  # noqa: PLR0913 - one write id, and what is known of it
     state: WriteIdState,
     target_txn: int | None = None,
 ) -> WriteIdState:
-    """Decide about an id above the list's mark:
-    the mark is not always the last id that was allocated (``may_be_cut``).
+    """Decide about an id above the list's mark: the mark is not always the last id allocated
+    (``may_be_cut``).
     """
     if state not in _UNDECIDED:
         return state
@@ -135,15 +135,13 @@ class CommitProofs:
         self._waiting_max = waiting_max
 
     def add(self, commit: UnprovenCommit) -> None:
-        """Note a commit that was sent; raise as ``prove`` does."""
+        """Note a commit sent; raise as ``prove`` does."""
         self._context.tables.unproven.add(commit)
         if len(self._context.tables.unproven) > self._waiting_max:
             self.prove()
 
     def prove(self) -> None:
-        """Prove the commits that were sent since the last proof;
-        raise TargetDiverged if one has no effect.
-        """
+        """Prove the commits sent since the last proof; raise TargetDiverged if one has no effect."""
         unproven = self._context.tables.unproven
         if unproven:
             failpoint("replay.before-proof")

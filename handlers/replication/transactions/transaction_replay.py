@@ -70,7 +70,7 @@ class TransactionReplay:
         self.files.resume(marks)
 
     def load(self, tables: Iterable[str]) -> None:
-        """Have tables loaded after the event that is being applied."""
+        """Have tables loaded after the event being applied."""
         self.tables_to_load.update(tables)
 
     def take_tables_to_load(self) -> list[str]:
@@ -284,8 +284,8 @@ class TransactionReplay:
         """Send the commit (step 5), prove it (step 6), and forget the transaction.
 
         A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a
-        run that is killed after the commit would leave visible write ids without their files, and the next
-        run would take them for complete.
+        run killed after the commit would leave visible write ids without their files, and the next run would
+        take them for complete.
         """
         self._mark_inaccurate(event, source_txn, only_quarantined=True)
         if self._context.tables.quarantine.unsaved:

@@ -94,7 +94,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class OneTable:
-    """A table on one side. Its files are listed under the write-id list that was read before them."""
+    """A table on one side. Its files are listed under the write-id list read before them."""
 
     side: Side
     table: Table

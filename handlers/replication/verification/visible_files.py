@@ -147,7 +147,7 @@ def _walk(
 
 
 def read_md5(files: FileSystem, location: Location) -> str:
-    """Return the MD5 of the content; an empty text for a file that was removed meanwhile."""
+    """Return the MD5 of the content; an empty text for a file removed meanwhile."""
     try:
         with files.open(location) as reader:
             return Transfer().compute_md5(reader)

@@ -27,7 +27,7 @@ from streaming.mining.templates import VARIABLE
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
-"""Parts of a SELECT that are read separately."""
+"""Parts of a SELECT read separately."""
 
 
 class QueryReader:

@@ -35,7 +35,7 @@ from state.timelines.sorting import release_in_steps, sort_in_steps
 FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
 """The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
 BLOCK: Final = 1_000
-"""Texts of one block, and texts that are released in one call."""
+"""Texts of one block, and texts released in one call."""
 
 
 @dataclass(frozen=True, slots=True)

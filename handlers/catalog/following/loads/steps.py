@@ -8,8 +8,8 @@ Snapshot protocol for one table:
 
 Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and
 events are applied meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``). Events of
-the table that are applied or skipped meanwhile are applied again after step 3 (``missed_events``). If one of
-them changes the scope of the load, the listing is not used.
+the table applied or skipped meanwhile are applied again after step 3 (``missed_events``). If one of them
+changes the scope of the load, the listing is not used.
 
 If a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: one listing gives
 the names, and each step fetches the partitions of one piece. Other followers receive their listing with the
@@ -49,7 +49,7 @@ PIECE_MIN: Final = 20
 PIECE_S: Final = 0.02
 """How long a piece should take at most; the next one is smaller or larger accordingly."""
 LISTINGS_MAX: Final = 4
-"""Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
+"""Listings kept in memory: tables loaded in pieces take turns, and each has one."""
 Steps = Generator[Future[Any] | None, None, bool]
 """A load: it yields its waits, or None between two transactions, and returns whether the table is
 complete."""
@@ -87,7 +87,7 @@ class LoadSteps:
         self._applied = applied
         self._began_s = 0.0
         self._listings: dict[str, Sequence[str]] = {}
-        """The tables that are loaded in pieces, with the names of their partitions in order."""
+        """The tables loaded in pieces, with the names of their partitions in order."""
         self._piece = min(PIECE, 200)
 
     def load(self, name: str, reason: str) -> Steps:
@@ -136,9 +136,7 @@ class LoadSteps:
         return False
 
     def _accept_columns(self, name: str, events: Sequence[Event]) -> None:
-        """Follow a table further, whose partitions have not changed,
-        with the events that were kept meanwhile.
-        """
+        """Follow a table further, whose partitions have not changed, with the events kept meanwhile."""
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
             self._states.finish_load(txn, name)
@@ -220,7 +218,7 @@ class LoadSteps:
             return loads.write(self._store)
 
     def _keep_names(self, name: str, names: Sequence[str]) -> None:
-        """Keep the names of a table that is loaded in pieces, and of a few others."""
+        """Keep the names of a table loaded in pieces, and of a few others."""
         self._listings.pop(name, None)
         while len(self._listings) >= LISTINGS_MAX:
             self._listings.pop(next(iter(self._listings)))
@@ -232,7 +230,7 @@ class LoadSteps:
         self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
     def _store_listing(self, loads: TableLoads, reason: str, missed: Sequence[Event]) -> bool:
-        """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
+        """Step 3: store a listing, or stage a piece, in one transaction; then the events missed."""
         name, began_s = loads.listing.table.name, time.perf_counter()
         with self._turns.work(), open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
@@ -286,7 +284,7 @@ class LoadSteps:
 
 
 class _MissedObserver(NullObserver):
-    """Events that were missed have been counted before; only a new problem is reported."""
+    """Events missed have been counted before; only a new problem is reported."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

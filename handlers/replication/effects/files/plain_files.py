@@ -32,7 +32,7 @@ from state.errors import FileLost, NotFound, Transient
 
 
 _BATCH: Final = 5_000
-"""Files that are copied together."""
+"""Files copied together."""
 
 
 def insert(event: Inserted, context: Context) -> None:

@@ -41,7 +41,7 @@ def has_base(files: Iterable[SourceFile]) -> bool:
 
 
 class BaseNames:
-    """Chooses the names of bases for the transactions that are being replayed."""
+    """Chooses the names of bases for the transactions being replayed."""
 
     def __init__(self, context: Context, lookahead: WriteIdLookahead) -> None:
         """``lookahead`` knows transactions of the target whose turn has not come."""
@@ -102,7 +102,7 @@ class BaseNames:
             remove_directory(self._context, uri)
 
     def forget(self, txn_id: int) -> None:
-        """Forget a transaction that is committed."""
+        """Forget a committed transaction."""
         self._oldest = {key for key in self._oldest if key[0] != txn_id}
 
     def clear(self) -> None:

@@ -40,13 +40,13 @@ class PendingWrite:
 
 @dataclass(slots=True)
 class PendingTransaction:
-    """The files of one transaction that is being replayed."""
+    """The files of one transaction being replayed."""
 
     writes: list[PendingWrite] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     """The encoded table of one write event of each table."""
     states: dict[tuple[str, int], WriteIdState] = field(default_factory=dict)
-    """The states of write ids that were read from the target, by table and write id."""
+    """The states of write ids read from the target, by table and write id."""
     unknown_tables: set[str] = field(default_factory=set)
     """Partitioned tables with write ids that the write-id mapping does not know."""
     has_events: bool = False

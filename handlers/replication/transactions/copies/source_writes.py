@@ -37,7 +37,7 @@ def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Con
     """Return the write events of a commit that is not enriched, without tables that are not replicated.
 
     If the source cannot report the writes of the transaction, every table that it holds write ids of is
-    handled as failed. Raises that error if the tables are not known either, because the state file was lost.
+    handled as failed. Raises that error if the tables are unknown either, because the state file was lost.
     """
     try:
         infos = _ask_source(event, source_txn, context)
@@ -69,8 +69,8 @@ def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Con
 def fail_tables(
     event: TxnCommitted, source_txn: SourceTxn | None, error: TidelineError, context: Context
 ) -> None:
-    """Handle every replicated table of the transaction as failed;
-    raise ``error`` if its tables are not known.
+    """Handle every replicated table of the transaction as failed; raise ``error`` if
+    its tables are unknown.
     """
     if source_txn is None:
         raise error

@@ -5,12 +5,12 @@ write event, or earlier if that is safe (``coming_events``), and only the commit
 table's files cannot be copied, those already copied are discarded. The transaction is then committed, because
 other tables need it, and shows no file of this table.
 
-Files under a committed write id are never removed or replaced. A run that was killed between a commit and its
-record repeats the commit, and by then the source may have compacted the files away or replaced them.
-Therefore the target is checked before the files of the first event after the recorded position are copied,
-because only that event can be a commit which the target already has, and before files are removed. If the
-state was lost or is old, this applies to all events up to the source's newest one at the start. The same
-applies to write ids that the mapping does not know. A committed write id needs no copies.
+Files under a committed write id are never removed or replaced. A run killed between a commit and its record
+repeats the commit, and by then the source may have compacted the files away or replaced them. Therefore the
+target is checked before the files of the first event after the recorded position are copied, because only
+that event can be a commit which the target already has, and before files are removed. If the state was lost
+or is old, this applies to all events up to the source's newest one at the start. The same applies to write
+ids that the mapping does not know. A committed write id needs no copies.
 
 Readers would see a base of an overwrite before its commit; its name on the target prevents that
 (``base_names``).
@@ -134,8 +134,8 @@ class TransactionFiles:
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.
 
-        Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or
-        TargetDiverged if the table cannot be followed, and UnloggedFilesGone if it must be loaded.
+        Files of a write id committed on the target are not copied. Raises BadInput, Refused or TargetDiverged
+        if the table cannot be followed, and UnloggedFilesGone if it must be loaded.
         """
         assert event.table is not None
         transaction = self._of(event.txn_id)
@@ -227,7 +227,7 @@ class TransactionFiles:
         return self._context.table_cache.location(table, event.partition_name)
 
     def find_unlogged_writes(self, source_txn: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
-        """Return write events for the partitions that were touched without one (hive-replication.md §0c.2).
+        """Return write events for the partitions touched without one (hive-replication.md §0c.2).
 
         The relay has already listed most of them, soon after the commit; its parts count as write events,
         also those without files.
@@ -291,8 +291,8 @@ class TransactionFiles:
         return infos
 
     def discard_transaction(self, txn_id: int) -> list[str]:
-        """Discard all copied files of a transaction;
-        return the tables that had some, without those that are committed.
+        """Discard all copied files of a transaction; return the tables that had some, without those
+        committed.
         """
         transaction = self._of(txn_id)
         tables = group_by_table(transaction.writes)
@@ -327,7 +327,7 @@ class TransactionFiles:
         self.cancel_all()
 
     def forget_transaction(self, txn_id: int) -> None:
-        """Forget a transaction that is committed on the target."""
+        """Forget a transaction committed on the target."""
         self._pending.pop(txn_id, None)
         self._bases.forget(txn_id)
 
