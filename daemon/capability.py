@@ -1,9 +1,9 @@
 """The protocol through which a capability adds its parts to the daemon.
 
 A capability is one package of ``daemon``: replicas, timelines or flat tables, for example. Its module
-``capability`` has a subclass of ``Capability``, which is listed in ``daemon.service.capabilities``; nothing
-else refers to it. Methods import their dependencies when they are called, because ``tideline --help`` reads
-the list too and must not import Kafka or pydantic.
+``capability`` has a subclass of ``Capability``, listed in ``daemon.service.capabilities``; nothing else
+refers to it. Methods import their dependencies when called, because ``tideline --help`` reads the list too
+and must not import Kafka or pydantic.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Runtime:
     """The record of the actions done over HTTP."""
 
     def newest_event_id(self, source: str) -> int | None:
-        """Return the newest event id of a source; None while the source cannot be read."""
+        """Return the newest event id of a source; None while the source is unreadable."""
         return self.status().newest_event_id(source)
 
 

@@ -63,8 +63,8 @@ class Embedded(Generic[T]):
 
     @property
     def outline(self) -> Any:
-        """The fields that tell which object it is, or the object if it is decoded already.
-        Raises MalformedEvent as ``value`` does.
+        """The fields that tell which object it is, or the object if decoded already. Raises MalformedEvent as
+        ``value`` does.
 
         Of a partition: ``PartitionOutline``. Of other objects: all fields.
         """
@@ -417,7 +417,7 @@ class EventsLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecodable(Event):
-    """A record whose position in the log is known but whose content cannot be used.
+    """A record whose position in the log is known but whose content is unusable.
 
     The consumer has already written it to the dead-letter topic. A projection quarantines the table that it
     names, or stops if it names none (unless configured otherwise).

@@ -7,7 +7,7 @@ The branches exist because each of them demands a different decision from the ca
 * ``ConfigError``: a setting must be changed; nothing was started.
 * ``Transient``: the same call may succeed later. Retry with backoff.
 * ``Refused``: the other side understood and refused. Repeating changes nothing.
-* ``BadInput``: the input cannot be used. Write a dead letter and quarantine its table.
+* ``BadInput``: the input is unusable. Write a dead letter and quarantine its table.
 * ``Inconsistent``: the recorded and the observed state differ. Stop, or quarantine, and report.
 
 A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compares the two) and a test.

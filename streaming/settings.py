@@ -158,7 +158,7 @@ class Sealing:
     hours_per_pass: Annotated[int, Interval(ge=1, le=1_000)] = 4
     """Hours sealed between two batches at most, so that sealing does not delay the stream."""
     old_files_s: Annotated[int, Interval(ge=0, le=30 * DAY_S)] = 3_600
-    """How long replaced files are kept for queries that still read them."""
+    """How long to keep replaced files for queries that still read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +219,14 @@ class FlatSettings:
 
     @property
     def publishes_by(self) -> Publishing:
-        """How files are published: as set, else by rename if that is atomic, else by a manifest."""
+        """How to publish files: as set, else by rename if that is atomic, else by a manifest."""
         if self.publishing is not None:
             return self.publishing
         return Publishing.RENAME if has_renames(self.location) else Publishing.MANIFEST
 
     @property
     def retention_s(self) -> int:
-        """How long an hour is kept behind the watermark."""
+        """How long to keep an hour behind the watermark."""
         return self.rules.retention_days * DAY_S
 
     @property

@@ -14,7 +14,7 @@ __all__ = ["open_dataset"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attributes have any type
-    """Import a reader when it is used, because the command line imports this package at each start."""
+    """Import a reader when used, because the command line imports this package at each start."""
     if name == "open_dataset":
         from streaming.table.dataset import open_dataset
 

@@ -37,7 +37,7 @@ class SourceView(ABC):
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
     stale: bool = False
-    """Whether events are not followed now, for example because the topic cannot be read."""
+    """Whether events are not followed now, for example because the topic is unreadable."""
     is_surveyed: bool = True
     """Whether all tables of the source were listed. Until then, an unknown table may be one of the rest."""
 

@@ -77,7 +77,7 @@ class OpenBranch(Protocol):
         """Take the projection that drives the follower; called once, before anything else."""
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve one request; raise BadInput if it is malformed, and the errors of serving it."""
+        """Serve one request; raise BadInput if malformed, and the errors of serving it."""
 
     def view(self) -> Any:
         """Return the state from which queries are answered; for any thread."""

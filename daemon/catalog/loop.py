@@ -34,7 +34,7 @@ from state.event_log.positions import Position
 log = structlog.get_logger(__name__)
 
 MEASURE_S: Final = 5.0
-"""How often runs are counted for the metrics."""
+"""How often to count runs for the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class _Catalog:
     def view(self, branch: str) -> Any:
         """Return the basis of a branch's answers, None before there is a state; for any thread.
 
-        While the topic cannot be read, that is the last state, and the answers say so.
+        While the topic is unreadable, that is the last state, and the answers say so.
         """
         if not self._is_readable:
             return None

@@ -46,7 +46,7 @@ class Currency:
     event_id: int | None
     """The event that the answer reflects."""
     current_event_id: int | None
-    """The newest event of the source; null while it cannot be read."""
+    """The newest event of the source; null while it is unreadable."""
     stale: bool
     """Whether events are not followed now."""
 
@@ -70,8 +70,8 @@ TABLES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """How a field is written as an HTTP parameter;
-    text under the field's own name unless declared otherwise.
+    """How to write a field as an HTTP parameter; text under the field's
+    own name unless declared otherwise.
     """
 
     name: str = ""

@@ -51,7 +51,7 @@ HBaseTable = Annotated[
 
 
 class TimelineRule(Section):
-    """How matching tables are followed; the first rule that matches a table applies."""
+    """How to follow matching tables; the first rule that matches a table applies."""
 
     tables: QualifiedPatterns = Field(
         min_length=1,

@@ -128,7 +128,7 @@ def setting(values: type[Any], name: str, *, note: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a field is written in the configuration, if that differs from its value."""
+    """How to write a field in the configuration, if that differs from its value."""
 
     annotation: Any
     parse: Callable[[Any], Any]

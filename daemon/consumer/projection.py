@@ -74,7 +74,7 @@ class Projection(Protocol):
         """The source whose topic it reads."""
 
     def prepare(self) -> Iterator[float]:
-        """Yield how long to rest until it may be opened, as while it is paused; end at once if a stop is
+        """Yield how long to rest until it may be opened, as while paused; end at once if a stop is
         requested.
         """
 

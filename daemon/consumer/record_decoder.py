@@ -77,7 +77,7 @@ class RecordDecoder:
                 pass
 
     def reject(self, record: TopicRecord, event: Undecodable) -> None:
-        """Send a record that cannot be decoded to the dead letters."""
+        """Send an undecodable record to the dead letters."""
         self._put(record, event.error, event.event_id)
 
     def refuse_foreign(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:

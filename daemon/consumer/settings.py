@@ -35,14 +35,15 @@ class ConsumerSettings:
     batch_events: int = 500
     """Events passed to a projection at once: one transaction of its store."""
     batch_bytes: int = 8 * 1024 * 1024
-    """Length of a batch's records; once it is reached, the batch ends. Decoded events take many times as much
-    memory."""
+    """Length of a batch's records; once reached, the batch ends. Decoded events take many times as much
+    memory.
+    """
     queue_records: int = 2_000
     queue_bytes: int = 32 * 1024 * 1024
     """Limits of fetched but unread records. Above them the partition is paused until half of them were
     taken."""
     commit_s: float = 5.0
-    """How often the offset is committed for information."""
+    """How often to commit the offset for information."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ it is read. Event ids are contiguous, so each event is compared with the last on
 
 - The next event is delivered.
 - An event delivered before is dropped and counted.
-- A later event shows a gap in the topic, which is repaired in up to three steps:
+- A later event shows a gap in the topic, repaired in up to three steps:
 
   1. search the topic for the next event, because it may have been truncated or recreated;
   2. read the missing events from the notification log, encoded as by the relay;
@@ -14,11 +14,10 @@ it is read. Event ids are contiguous, so each event is compared with the last on
 A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every
 position before its end.
 
-A record that cannot be decoded goes to the dead letters first (``record_decoder``). If it contains its event
-id, it is then delivered as Undecodable, so that its table can be quarantined. If it does not name a database,
-it could concern every table; it is then read again from the notification log, and only delivered as
-Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
-would show it.
+An undecodable record goes to the dead letters first (``record_decoder``). If it contains its event id, it is
+then delivered as Undecodable, so that its table can be quarantined. If it does not name a database, it could
+concern every table; it is then read again from the notification log, and only delivered as Undecodable if
+that fails too. A record without event id is skipped: had it been an event, the gap in the ids would show it.
 
 A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
 letters and is skipped. The log is asked before a gap is repaired, so that a forged id has no effect. Where
@@ -395,7 +394,7 @@ class TopicReader:
 
 
 def _with_remedy(error: BadInput) -> BadInput:
-    """Return ``error`` with the command that helps if an event
-    cannot be read and does not say which table it concerns.
+    """Return ``error`` with the command that helps if an event is unreadable and does not say which table it
+    concerns.
     """
     return type(error)(error.message, hint=_REMEDY, **error.context)

@@ -66,7 +66,7 @@ class FilterTexts:
         self._metrics = metrics
         self._client = ClientVersion.UNKNOWN
         self._is_hive_4: bool | None = None
-        """Whether the metastore is one of Hive 4; None until it was asked."""
+        """Whether the metastore is one of Hive 4; None until asked."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
         """Return the request with the filter that Hive 4 reads as the client means it; raises the errors of

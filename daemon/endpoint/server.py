@@ -44,7 +44,7 @@ at once."""
 
 
 class EndpointServer:
-    """Accepts clients until closed. Raises ConfigError if the address cannot be used."""
+    """Accepts clients until closed. Raises ConfigError if the address is unusable."""
 
     def __init__(
         self,

@@ -129,7 +129,7 @@ def _check_end(incoming: Incoming, request: Message) -> None:
 
 
 def connect(settings: EndpointSettings) -> tuple[Address, Peer]:
-    """Connect to the first server that accepts, with TLS if it is set; raise MetastoreUnavailable."""
+    """Connect to the first server that accepts, with TLS if set; raise MetastoreUnavailable."""
     reasons = []
     for address in settings.metastores:
         try:

@@ -1,8 +1,8 @@
 """Operations that change something: only for the role *operate*, and all are recorded.
 
 An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
-answered when it is done, or with 202 when long work has begun. The record is in the log, and the last ones
-are kept for ``/api/v1/actions``; refused and failed ones are recorded too.
+answered when done, or with 202 when long work has begun. The record is in the log, and the last ones are kept
+for ``/api/v1/actions``; refused and failed ones are recorded too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Recorded:
     action: str
     object: str
     code: str | None
-    """The code of the error; null if it was done."""
+    """The code of the error; null if done."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """What the request named, such as a table."""
     problem: str | None = None

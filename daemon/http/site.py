@@ -38,7 +38,7 @@ LOCAL: Final = "this-machine"
 
 
 class Site:
-    """Both listeners. Raises ConfigError if an address, a certificate or a token file cannot be used."""
+    """Both listeners. Raises ConfigError if an address, a certificate or a token file is unusable."""
 
     def __init__(
         self,

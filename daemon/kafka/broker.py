@@ -110,7 +110,7 @@ def _librdkafka(value: str | float | bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record from Kafka. ``offset`` is None if it was read from the notification log instead."""
+    """A record from Kafka. ``offset`` is None if read from the notification log instead."""
 
     offset: int | None
     value: bytes | None

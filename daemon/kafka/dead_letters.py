@@ -110,7 +110,7 @@ def dead_letter_topic(name: str, *, message_bytes_max: int) -> TopicSettings:
 
 
 def _truncate(value: bytes | None, bytes_max: int) -> tuple[bytes | None, int | None]:
-    """Return ``value``, truncated if necessary, and its full size if it was truncated."""
+    """Return ``value``, truncated if necessary, and its full size if truncated."""
     if value is None or len(value) <= bytes_max:
         return value, None
     return value[:bytes_max], len(value)

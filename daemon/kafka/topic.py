@@ -112,8 +112,8 @@ class Topic:
         """Create the topic unless it exists, and verify it; return whether it was created.
 
         The topic may have been created a moment ago, here or by another process, or may still be in deletion:
-        brokers learn of it one after another. Raises ConfigError for a topic that cannot be used,
-        KafkaUnavailable if the brokers still contradict each other after the timeout.
+        brokers learn of it one after another. Raises ConfigError for an unusable topic, KafkaUnavailable if
+        the brokers still contradict each other after the timeout.
         """
         created = not self._exists() and self._create()
         self._await_visible()

@@ -154,7 +154,7 @@ class QuerySourceConfig(Section):
 
 
 class MiningConfig(Section):
-    """How keys are found in users' queries (docs/MINING.md)."""
+    """How to find keys in users' queries (docs/MINING.md)."""
 
     raw_tables: dict[TableName, RawTableConfig] = Field(
         default={}, max_length=1_000, description="Tables of raw JSON events, as db.table."

@@ -51,7 +51,7 @@ class PartitionsView(SourceView):
     under_load: Mapping[str, LoadProgress]
     observer: PartitionMeasures | None = None
     read: ReadExpression | None = None
-    """Reads the expressions of ``PartitionsByExpression``; None if they are not read."""
+    """Reads the expressions of ``PartitionsByExpression``; None if not read."""
 
     def tables(self) -> Collection[str]:
         """Return the tables in the index."""
@@ -70,7 +70,7 @@ class PartitionsView(SourceView):
         return {"partitions": sum(self.follower.indexed.values())}
 
     def read_expression(self, query: TableQuery) -> Expression | None:
-        """Return the expression of a query, None if it has none, or if it is not read."""
+        """Return the expression of a query, None if it has none, or if not read."""
         if self.read is None or not isinstance(query, PartitionsByExpression):
             return None
         return self.read(query.expression)

@@ -131,7 +131,7 @@ def _own_store(settings: CatalogConfig) -> Store | None:
 
 
 def _expression_reader(settings: CatalogConfig) -> ExpressionReader | None:
-    """Return the reader of expressions, if it is enabled."""
+    """Return the reader of expressions, if enabled."""
     if settings.partitions is None or not settings.partitions.read_expressions:
         return None
     from handlers.expressions.expression_reader import ExpressionReader

@@ -170,7 +170,7 @@ def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
 
 
 def _load(access: Access, source: str | None, table: str, *, quiet: bool) -> bool:
-    """Load a table and wait for the end; return False if it was quarantined or no longer exists."""
+    """Load a table and wait for the end; return False if quarantined or no longer exists."""
     access.do(source, {"do": "load-partitions", "table": table})
     shown = ""
     while True:

@@ -109,7 +109,7 @@ class PartitionCount(AboutTable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedFilter(AboutTable):
-    """How a filter is answered."""
+    """How to answer a filter."""
 
     way: str
     ranges: list[str]
@@ -146,7 +146,7 @@ class FilterQuery(Query):
     filter: str = parameter("", is_long=True)
     """A filter as the metastore reads it; empty: all partitions."""
     dialect: str = parameter("hive4", schema={"type": "string", "enum": ["hive2", "hive4"]})
-    """How values are compared: as Hive 2 or Hive 4 does."""
+    """How to compare values: as Hive 2 or Hive 4 does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ class CountPartitions(FilterQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainFilter(FilterQuery):
-    """How a filter is answered, and what that cost."""
+    """How to answer a filter, and what that cost."""
 
     path = f"{_PATH}/{{name}}/explain"
     form = ExplainedFilter

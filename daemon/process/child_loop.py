@@ -136,7 +136,7 @@ class ChildLoop:
         return events
 
     def _process(self, event: Mapping[str, Any]) -> bool | None:
-        """Process one event and return whether it is progress; None if it cannot be read."""
+        """Process one event and return whether it is progress; None if it is unreadable."""
         try:
             return self.process_event(event)
         except MalformedEvent as error:

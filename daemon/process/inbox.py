@@ -31,7 +31,7 @@ from state.errors import BadInput, ConfigError, FilesUnavailable, NotFound, Refu
 log = structlog.get_logger(__name__)
 REQUEST_BYTES_MAX: Final = 64 * 1024
 KEPT_S: Final = 600.0
-"""How long an unread answer is kept."""
+"""How long to keep an unread answer."""
 _POLL_S: Final = 0.05
 Request = dict[str, Any]
 STEP_S: Final = 0.1

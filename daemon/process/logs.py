@@ -37,7 +37,7 @@ _LIBRARY_LEVELS: Final = {"uvicorn": logging.WARNING, "asyncio": logging.WARNING
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How logs are written; the fields are those of the ``logs`` section."""
+    """How to write logs; the fields are those of the ``logs`` section."""
 
     level: str = "info"
     """Lowest level written."""

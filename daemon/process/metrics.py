@@ -132,7 +132,7 @@ class PolicySeries:
             table.clear("projection")
 
     def label(self, name: str) -> str:
-        """Return the label of a projection or loop: its name, or ``ALL`` for a policy if they are summed."""
+        """Return the label of a projection or loop: its name, or ``ALL`` for a policy if summed."""
         return ALL if self.are_summed and name in self._policies else name
 
 

@@ -8,9 +8,9 @@ signature in its query. Three kinds of knowledge mask them:
   A name that ends like a reference (``.file``, ``.location``, ``.provider``) holds no secret;
 - forms of secrets: passwords in addresses, in query strings and in JAAS texts, private keys, bearer tokens.
 
-The errors of Tideline's tree are redacted when they are created (``state.errors.use_redaction``), so that
-every text made of them is clean: answers, commands, dead letters, and parameters on the target. Logs and the
-status, which also contain errors of libraries, are redacted as a whole.
+The errors of Tideline's tree are redacted when created (``state.errors.use_redaction``), so that every text
+made of them is clean: answers, commands, dead letters, and parameters on the target. Logs and the status,
+which also contain errors of libraries, are redacted as a whole.
 """
 
 from __future__ import annotations

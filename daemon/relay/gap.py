@@ -6,9 +6,9 @@ steps:
 1. Find the end of the topic; if it is empty, use the stored position.
 2. Find the ids lost: those before the oldest event that the log has, or up to the newest id if the log is
    empty.
-3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
-   has not applied these events stops there with its own gap: policies wait for
-   ``tideline gap policy POLICY``, catalogs load their tables again.
+3. Append one record that names them (``EVENTS_LOST``), and wait until acknowledged. Every reader that has not
+   applied these events stops there with its own gap: policies wait for ``tideline gap policy POLICY``,
+   catalogs load their tables again.
 4. Store the position after the gap. A relay killed before it finds the record at the end of the topic.
 """
 

@@ -75,7 +75,7 @@ class RelayLoop:
     def run(self, heartbeat: Heartbeat) -> None:
         """Relay until ``heartbeat`` requests a stop.
 
-        Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore),
+        Raises ConfigError (the topic is unusable), GapDetected, Inconsistent (another metastore),
         LimitExceeded, and Transient: then ``run`` may be called again and continues at the end of the topic.
         """
         self._pulse.connect(heartbeat)

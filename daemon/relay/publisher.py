@@ -45,7 +45,7 @@ class RelaySettings(OutboxSettings):
     delivery_timeout_s: float = 60.0
     """How long the producer retries on its own; then the relay restarts from the end of the topic."""
     store_s: float = 5.0
-    """How often the position is stored. It is used only if the topic is empty, and may lag."""
+    """How often to store the position. It is used only if the topic is empty, and may lag."""
 
 
 class Publisher:

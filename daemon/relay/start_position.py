@@ -96,7 +96,7 @@ class StoredPosition:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start after ``position``, whose event has the time ``time_s`` if it is known."""
+    """Start after ``position``, whose event has the time ``time_s`` if known."""
 
     position: Position
     time_s: int | None = None
@@ -187,7 +187,7 @@ def _is_split_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
 
 
 def _field(value: bytes, name: str) -> Any:
-    """Return one field of a ``tideline-1`` record; None if the record cannot be read."""
+    """Return one field of a ``tideline-1`` record; None if the record is unreadable."""
     try:
         return orjson.loads(value).get(name)
     except (orjson.JSONDecodeError, AttributeError):

@@ -53,9 +53,9 @@ class FollowedReplica:
         """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
         when the policy may be bootstrapped.
 
-        ``report_pause`` receives since when the policy is paused, and None once it is resumed. ``external``
-        copies the files of external tables, if the policy is set to. ``report_promotion`` receives the
-        promotion that ended replication.
+        ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
+        the files of external tables, if the policy is set to. ``report_promotion`` receives the promotion
+        that ended replication.
         """
         self._projection = projection
         self._inbox = inbox

@@ -1,7 +1,7 @@
 """The loop that measures one source, a few times a minute.
 
 It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore or
-the broker cannot be reached, the last measurement stays, and the time left in it keeps shrinking.
+the broker is unreachable, the last measurement stays, and the time left in it keeps shrinking.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from state.event_log.retention import NEVER, TopicLimits
 
 
 MEASURE_S: Final = 15.0
-"""How often a source is measured. It costs five calls of the metastore and three of the broker, one for each
-reader that is behind, and two if the relay lists directories."""
+"""How often to measure a source. It costs five calls of the metastore and three of the broker, one for each
+reader that is behind, and two if the relay lists directories.
+"""
 FIRST_S: Final = 1.0
 _FIRST: Final = 5
 """The first measurements follow one another sooner, because readers have no positions at the start."""

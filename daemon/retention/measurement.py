@@ -2,7 +2,7 @@
 readers.
 
 A measurement is a plain value. Its meaning at a later time is computed from it (``margins``), so that the
-time left keeps shrinking in the status while the source cannot be reached.
+time left keeps shrinking in the status while the source is unreachable.
 """
 
 from __future__ import annotations

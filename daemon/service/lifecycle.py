@@ -85,8 +85,7 @@ LOCK_WAIT_S: Final = 10.0
 """How long another process may hold the state directory at the start: a command that found no daemon, such as
 ``tideline pause``, holds it for a moment."""
 STATUS_FILE_S: Final = 15.0
-"""How often the status is written to a file, if it has changed. The file is read while no daemon is
-running."""
+"""How often to write the status to a file, if it has changed. The file is read while no daemon is running."""
 STATUS_COST: Final = 200
 """The status of hundreds of policies is written less often: that takes this part of the time at most."""
 

@@ -94,7 +94,7 @@ def source_client(source: SourceConfig, client: type[Metastore] = Metastore) -> 
 def topic_reader(
     config: Config, source_name: str, *, projection: str, group: str, needs_event_ids: bool = False
 ) -> TopicReader:
-    """Return the reader of ``projection``; raise ConfigError (the topic cannot be used), KafkaUnavailable."""
+    """Return the reader of ``projection``; raise ConfigError (the topic is unusable), KafkaUnavailable."""
     source = config.sources[source_name]
     assert config.kafka is not None, "checked with the configuration"
     broker, topic = broker_settings(config.kafka), source_topic(config, source)

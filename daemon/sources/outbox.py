@@ -87,7 +87,7 @@ class Outbox:
     def require_not_behind(self, event_id: int) -> int:
         """Return the newest event id.
 
-        Raises Inconsistent if it is smaller than ``event_id``, which was read before.
+        Raises Inconsistent if it is smaller than ``event_id``, read before.
         """
         current = self.current_event_id()
         if current < event_id:

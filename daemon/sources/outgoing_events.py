@@ -104,8 +104,8 @@ class EventEncoder:
     ) -> None:
         """No record is larger than ``hard_bytes_max``.
 
-        ``connection`` returns the open connection to the metastore; ``beat`` is called from time to time
-        during long work.
+        ``connection`` returns the open connection to the metastore; calls ``beat`` from time to time during
+        long work.
         """
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
@@ -209,7 +209,7 @@ class EventEncoder:
         commits: Mapping[int, tuple[NotificationEvent, Commit]],
         listed: ListedWrites,
     ) -> dict[int, CommitWrites | None]:
-        """Return the write events of the commits, which are found by listing directories."""
+        """Return the write events of the commits, found by listing directories."""
         writes_by_event: dict[int, CommitWrites | None] = {}
         known: list[tuple[CommitWrites, Sequence[CandidateWrite]]] = []
         for event in events:

@@ -25,8 +25,7 @@ _ABORT: Final = "ABORT_TXN"
 
 
 def observe(notification: NotificationEvent, touched: TouchedPartitions, databases: Container[str]) -> None:
-    """Record the event if it concerns one of ``databases`` (in lower case);
-    an event that cannot be used is ignored.
+    """Record the event if it concerns one of ``databases`` (in lower case); an unusable event is ignored.
 
     Commits are not handled here: the reader of one calls ``TouchedPartitions.end``.
     """

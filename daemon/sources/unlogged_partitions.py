@@ -9,7 +9,7 @@ partition without its own part is listed at replay, as before.
 A file may have been moved to the change manager when a replica copies it. There it can only be found by its
 checksum, which Hive records in write events. The relay therefore reads listed files of up to
 ``CHECKSUM_BYTES_MAX`` and records the checksum in the form that the transaction's logged files have. Larger
-ones are recorded without, and are lost if they are removed before they are copied.
+ones are recorded without, and are lost if removed before they are copied.
 
 Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that
 fails or takes longer than ``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At
@@ -123,7 +123,7 @@ class UnloggedPartitions:
         self.event_id = event_id
 
     def miss(self, event_id: int) -> None:
-        """Continue after an event that cannot be read."""
+        """Continue after an unreadable event."""
         self.event_id = event_id
 
     def to_listed_writes(self, connect: Connect, beat: Callable[[], None]) -> ListedWrites:

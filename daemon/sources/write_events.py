@@ -7,10 +7,10 @@ Write events are passed on one by one (``CommitParts``), so that a transaction w
 does not have to fit into memory.
 
 One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails
-while it answers, its write events are read page by page: for each database (and table, if they are known). If
-that is not possible either, the commit is relayed without them and says why; each policy concerned then reads
-them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count
-only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
+while it answers, its write events are read page by page: for each database (and table, if known). If that is
+not possible either, the commit is relayed without them and says why; each policy concerned then reads them
+for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count only
+after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Commit:
 
 
 def parse_commit(event: NotificationEvent) -> Commit | None:
-    """Parse a COMMIT_TXN; None for other events, and for a message that cannot be read.
+    """Parse a COMMIT_TXN; None for other events, and for an unreadable message.
 
     The record of the latter reports that.
     """
@@ -133,7 +133,7 @@ class WriteEventReader:
         return True
 
     def _read_pages(self, writes: CommitWrites, log: NotificationLog) -> None:
-        """Read one database after the other; give up if one of them cannot be read."""
+        """Read one database after the other; give up if one of them is unreadable."""
         writes.parts.clear()
         if writes.commit.databases:
             writes.problem = None

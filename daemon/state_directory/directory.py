@@ -137,7 +137,7 @@ def state_lock(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Lock ``directory`` for this process; it is created (mode 0700) if it is missing.
 
     Raises StateLocked, with the holder's pid and host, if another process holds it for ``wait_s``, and
-    ConfigError if it cannot be used.
+    ConfigError if it is unusable.
     """
     descriptor = _open(directory)
     try:

@@ -155,7 +155,7 @@ def describe_failing_load(
     since_s: float | None = None,
     action: ActionCall | None = None,
 ) -> OperatorAction:
-    """Return the state of a load that keeps failing: how often and why, and when it is tried next."""
+    """Return the state of a load that keeps failing: how often and why, and when tried next."""
     tries, problem = failed
     at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
     reason = f"failed {count_text(tries, 'time')}{at}: {problem}"

@@ -26,7 +26,7 @@ FILE: Final = "history.json"
 INTERVAL_S: Final = 300
 POINTS: Final = 24 * 3600 // INTERVAL_S
 WRITTEN_S: Final = 900.0
-"""How often the file is written."""
+"""How often to write the file."""
 
 
 @dataclass(frozen=True, slots=True)

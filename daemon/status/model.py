@@ -104,8 +104,9 @@ class SourceStatus:
     relay_state: str | None = None
     """State of this daemon's relay; None if another daemon relays."""
     lag_events: int | None = None
-    """Events that are not in the topic yet, as last read: there may be more while the source cannot be read.
-    ``lag_s`` counts that time."""
+    """Events that are not in the topic yet, as last read: there may be more while the source is unreadable.
+    ``lag_s`` counts that time.
+    """
     lag_s: float | None = None
     records: int = 0
     """Records that this daemon's relay has published since the daemon's start, and their bytes."""
@@ -168,7 +169,7 @@ class ProjectionView:
     failures: tuple[TableFailure, ...] = ()
     """Why each quarantined table is quarantined."""
     repair: str = ""
-    """How a quarantined table is followed again; ``{table}`` stands for its name."""
+    """How to follow a quarantined table again; ``{table}`` stands for its name."""
     paused_since_s: int | None = None
     """Unix time since which an operator has paused the projection."""
     failing: tuple[FailingLoad, ...] = ()
@@ -235,7 +236,7 @@ class DaemonStatus:
             ) from error
 
     def newest_event_id(self, source: str) -> int | None:
-        """Return the newest event id of a source; None while the source cannot be read."""
+        """Return the newest event id of a source; None while the source is unreadable."""
         source_row = next((row for row in self.sources if row.name == source), None)
         return (
             source_row.current_event_id

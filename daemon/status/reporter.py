@@ -53,7 +53,7 @@ class ProjectionPart:
     counts: Callable[[], ReaderStatus | None] = lambda: None
     target: str | None = None
     repair: str = ""
-    """How a quarantined table is followed again; ``{table}`` stands for its name."""
+    """How to follow a quarantined table again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
     """Tables being loaded, with their progress."""
     place: Callable[[], int | None] = lambda: None
@@ -197,7 +197,7 @@ class StatusReporter:
         """Return for how long the loop has been behind: 0 if it has caught up, however old the last event is.
 
         ``lag_events`` was known at ``read_s``. A loop that had caught up then is not known to have caught up
-        since: there may be newer events while its source cannot be read.
+        since: there may be newer events while its source is unreadable.
 
         The age of the last event is an upper bound only: after a quiet night, a single new event would appear
         as a lag of hours. The lag is therefore bounded by the time since the loop was last caught up, which
@@ -214,7 +214,7 @@ class StatusReporter:
         return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
 
     def _unread_s(self, read_s: float | None, now_s: float) -> float | None:
-        """Return for how long the newest event of a source could not be read; None while it can be."""
+        """Return for how long the newest event of a source was unreadable; None while it is readable."""
         return None if is_present(read_s, now_s) else max(0.0, now_s - (read_s or self._started_s))
 
 

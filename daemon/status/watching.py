@@ -74,7 +74,7 @@ class StatusWatchers:
 
 
 class _Stream(StreamingResponse):
-    """One stream, which is counted until it has ended."""
+    """One stream, counted until it has ended."""
 
     def __init__(self, watchers: StatusWatchers, *content: Any, **options: Any) -> None:
         super().__init__(*content, **options)

@@ -194,7 +194,7 @@ class CoverRange(Query):
     form = CoverAnswer
     name: str
     start: str = parameter(name="from")
-    """A partition value such as 2015-01-29-06, or an ISO 8601 timestamp; as is ``end``, which is excluded."""
+    """A partition value such as 2015-01-29-06, or an ISO 8601 timestamp; as is ``end``, excluded."""
     end: str = parameter(name="to")
     """The end of the range, which is not part of it; written like the start."""
     column: str | None = None

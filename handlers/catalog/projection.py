@@ -252,9 +252,9 @@ class CatalogProjection:
     def continue_reload(self, name: str) -> bool:
         """Have a table loaded from its partitions between batches; return whether that is finished.
 
-        It also ends the quarantine. To be called again until it is finished; meanwhile the table is the next
-        one to be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the
-        load failed; it is then tried again between batches.
+        It also ends the quarantine. To be called again until finished; meanwhile the table is the next one to
+        be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load
+        failed; it is then tried again between batches.
         """
         if name not in self._reloads:
             self._reloads.add(name)

@@ -39,8 +39,8 @@ def decode(
     """Return the event of one Kafka record.
 
     ``arrival`` supplies the position and time for formats that carry none; without it, such a record is
-    malformed. A record whose position is known but whose content cannot be used becomes an Undecodable event.
-    A record without a position raises MalformedEvent, and nothing else; the caller decides on the consequence
+    malformed. A record whose position is known but whose content is unusable becomes an Undecodable event. A
+    record without a position raises MalformedEvent, and nothing else; the caller decides on the consequence
     (a dead letter, or a stop).
     """
     if value is None:

@@ -52,8 +52,8 @@ def decode_tideline_record(envelope: JsonObject, limits: Limits, arrival: Arriva
 
 
 def decode_broken_record(value: bytes, error: BadInput, arrival: Arrival | None) -> Undecodable:
-    """Return the event for a record whose JSON is broken;
-    raise MalformedEvent if even its position cannot be read.
+    """Return the event for a record whose JSON is broken; raise MalformedEvent if even its position is
+    unreadable.
     """
     try:
         position = peek_position(value)
@@ -87,8 +87,8 @@ def _notification_position(envelope: JsonObject, limits: Limits, arrival: Arriva
 
 
 def _message(envelope: JsonObject, limits: Limits) -> tuple[JsonObject, int]:
-    """Return the message, which some publishers embed as an object instead of text,
-    and the length of its text if it was packed.
+    """Return the message, which some publishers embed as an object instead of text, and the length of its
+    text if packed.
     """
     message = envelope.get("message")
     if type(message) is dict:
@@ -170,7 +170,7 @@ def needs_message(kind: str) -> bool:
 
 
 def build_event(header: EventHeader, message: JsonObject, limits: Limits) -> Event:
-    """Build the event; it is Undecodable if the message cannot be used."""
+    """Build the event; it is Undecodable if the message is unusable."""
     build = _BUILDERS.get(header.kind)
     if build is None:
         return build_unhandled(header)

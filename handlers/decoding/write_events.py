@@ -50,7 +50,7 @@ def decode_write_event(
 ) -> FilesWritten:
     """Return a write event of ``commit``, as if the relay had put it in front of the commit.
 
-    A metastore returned ``info``. The event has the commit's event id. Raises BadInput if it cannot be used.
+    A metastore returned ``info``. The event has the commit's event id. Raises BadInput if it is unusable.
     """
     header = EventHeader(commit.event_id, commit.part, commit.parts, time_s=commit.time_s, kind=WRITE_KIND)
     return build_files_written(header.fields(), Fields(build_write_message(commit.txn_id, info), limits))

@@ -1,8 +1,8 @@
 """Reads expressions: from the bytes that Hive's clients send to an expression tree.
 
-An expression that cannot be read is None, and the answer to the client is then "all partitions, some of which
-may not match". So no client call fails because of its expression. The first bytes tell which Hive wrote them:
-Hive 4 names the class of the root, Hive 2 and 3 do not.
+An unreadable expression is None, and the answer to the client is then "all partitions, some of which may not
+match". So no client call fails because of its expression. The first bytes tell which Hive wrote them: Hive 4
+names the class of the root, Hive 2 and 3 do not.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ExpressionReader:
         """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
-        """Return the tree of an expression, None if it cannot be read. Clients repeat their expressions,
-        so the trees of the last ones are kept.
+        """Return the tree of an expression, None if it is unreadable. Clients repeat their expressions, so
+        the trees of the last ones are kept.
         """
         with self._lock:
             tree = self._trees.get(expression)

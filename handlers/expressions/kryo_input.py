@@ -144,7 +144,7 @@ class KryoInput:
     def begin_object(self) -> int | None:
         """Begin an object; return its number, to be given to ``end_object``; None if it is NULL.
 
-        Raises Known if it was read before.
+        Raises Known if read before.
         """
         mark = self.read_number()
         if mark == 0:

@@ -34,7 +34,7 @@ class ListedFile:
 
 
 class TableDirectory:
-    """The directory of a table or partition, listed once when it is opened; a missing one is empty.
+    """The directory of a table or partition, listed once when opened; a missing one is empty.
 
     At the source (with ``allowed``), files being written are left out.
     """

@@ -184,7 +184,7 @@ def make_connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
 
 
 def _interface() -> Any:
-    """Return the module of HBase's exceptions, which happybase creates when it is imported."""
+    """Return the module of HBase's exceptions, which happybase creates when imported."""
     import_module("happybase")
     return import_module("Hbase_thrift")
 

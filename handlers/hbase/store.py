@@ -1,8 +1,8 @@
 """The store port over an HBase table.
 
 The guarantees of the port hold here too, with two differences, which ``state.store.RemoteReader`` announces
-to callers: reads are messages; and another process may see a transaction while it is written or applied, in
-the order of ``redo_log``.
+to callers: reads are messages; and another process may see a transaction while written or applied, in the
+order of ``redo_log``.
 
 One process writes. If it is killed after the commit, the process that opens the store next finishes the
 transaction. Applying it twice, or by two processes at once, does no harm (``redo_log``). If it is killed
@@ -33,11 +33,11 @@ to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
-    """Return the store in ``table``, which is created if it is missing.
+    """Return the store in ``table``, created if it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport);
     ``timeout_s`` applies to each message. Raises HBaseUnavailable, ConfigError without the package happybase,
-    StateCorrupt if an interrupted transaction cannot be read.
+    StateCorrupt if an interrupted transaction is unreadable.
     """
     return HBaseStore(Gateway(make_connector(host, port, timeout_s), table, f"{host}:{port}"))
 
@@ -192,7 +192,7 @@ class HBaseStore:
         redo_log.remove(self.gateway, writes)
 
     def _end_interrupted(self) -> None:
-        """Finish or roll back the transaction of the last writer, if it was interrupted."""
+        """Finish or roll back the transaction of the last writer, if interrupted."""
         if self._is_clean:
             return
         self._finish_committed()

@@ -1,8 +1,8 @@
 """Addresses of metastores, which login each of them requires,
 and defaults of connections. Loads no Thrift library.
 
-The configuration gives every source and target its login once, when it is loaded. Connections look it up by
-their address, so the credentials do not pass through the many places that only connect. A process has one
+The configuration gives every source and target its login once, when loaded. Connections look it up by their
+address, so the credentials do not pass through the many places that only connect. A process has one
 configuration, hence one table of logins.
 """
 

@@ -188,7 +188,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return call(substitute)
 
     def _find_substitute(self, policy: str, source_txn: int) -> str | None:
-        """Return the text under which the transaction is open or can be opened; None if it is not lost."""
+        """Return the text under which the transaction is open or can be opened; None if not lost."""
         if not self.supports("get_replayed_txns_for_policy"):
             return None
         for key in _list_keys(policy):

@@ -206,7 +206,7 @@ class TransactionCalls(Session):
         state: str | None = None,
         limit: int | None = None,
     ) -> list[ShowCompactResponseElement]:
-        """Return queued, running and past compactions; of one database, table and state if they are given.
+        """Return queued, running and past compactions; of one database, table and state if given.
 
         ``state`` is Hive's letter: ``i`` (initiated), ``w`` (working), ``r`` (ready for cleaning), ``f``
         (failed), ``a`` (did not initiate), ``s`` (succeeded) or ``c`` (refused).

@@ -45,8 +45,9 @@ from state.store import Store
 UNPROVEN_MAX: Final = 100
 """So many commits wait for their proof within a batch."""
 CHECK_AT_REST_S: Final = 30.0
-"""How often the target is checked while nothing takes effect, less often with many policies. A check is one
-call."""
+"""How often to check the target while nothing takes effect, less often with many policies. A check is one
+call.
+"""
 
 
 class ReplicationProjection:
@@ -146,7 +147,7 @@ class ReplicationProjection:
         return self.position
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if it is known."""
+        """Return the time of the last applied event at the source (Unix time) if known."""
         return self._recorded.find_time_s()
 
     def require_state(self) -> None:
@@ -260,7 +261,7 @@ class ReplicationProjection:
         return drop_left(tables, self._context, self._recorded.record)
 
     def find_promotion(self) -> Promotion | None:
-        """Return the promotion of the policy if it was begun or done."""
+        """Return the promotion of the policy if begun or done."""
         return find_promotion(self._store)
 
     def require_not_promoted(self) -> None:

@@ -110,8 +110,8 @@ class FooterReader:
         self._mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def read(self, path: str) -> Footer:
-        """Return the footer of a file.
-        Raises FilesUnavailable if it cannot be read, StateCorrupt if it is not a flat ORC file.
+        """Return the footer of a file. Raises FilesUnavailable if it is unreadable, StateCorrupt if it is not
+        a flat ORC file.
         """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):

@@ -51,7 +51,7 @@ class BatchPlan:
     """The watermark before this batch."""
     now_s: int
     textual: frozenset[int] = frozenset()
-    """Slots under promotion to STRING, which are written as text (``streaming.upkeep.type_changes``)."""
+    """Slots under promotion to STRING, written as text (``streaming.upkeep.type_changes``)."""
     sampled: HourCounts = field(default_factory=HourCounts)
     """Observations in a sample of the batch, for keys without a column."""
 
@@ -227,7 +227,7 @@ def encode_layout(layout: Layout) -> dict[str, object]:
 
 
 def decode_layout(form: Mapping[str, Any]) -> Layout:
-    """Return the layout that ``encode_layout`` encoded. Raises FlatTableAltered if it was modified."""
+    """Return the layout that ``encode_layout`` encoded. Raises FlatTableAltered if modified."""
     return parse_layout([tuple(column) for column in form["columns"]], form["parameters"])
 
 

@@ -1,5 +1,5 @@
-"""The driver of a copy job: splits a list of copies into shares,
-lets Spark run them, and reports each outcome once it is known.
+"""The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each
+outcome once known.
 
 A share whose executor is lost is run again by Spark; files that it had already published are recognized by
 their content. If Spark gives up, the job ends with a transient error: which files were lost or refused is
@@ -236,7 +236,7 @@ def share_environment(settings: JobSettings) -> JobSettings:
     """Return the settings with the driver's HDFS settings,
     its user of HDFS, and its umask; configured values take precedence.
 
-    Raises ConfigError if Hadoop's configuration cannot be read.
+    Raises ConfigError if Hadoop's configuration is unreadable.
     """
     if settings.spark.master.startswith("local"):
         return settings

@@ -58,7 +58,7 @@ _HOUR_S: Final = 1_700_000_000 // 3_600 * 3_600
 
 
 def find_path() -> Path | None:
-    """Return the path of the archive, even before it exists; None if it is switched off."""
+    """Return the path of the archive, even before it exists; None if switched off."""
     named = os.environ.get(VARIABLE)
     if named is None:
         return Path(sys.prefix) / "share" / "tideline" / NAME

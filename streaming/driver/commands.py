@@ -38,7 +38,7 @@ def run(
     once: bool = False,
     when_ready: Callable[[Driver], None] | None = None,
 ) -> None:
-    """Read the stream into its table until it is stopped, or with ``once`` until the source is exhausted.
+    """Read the stream into its table until stopped, or with ``once`` until the source is exhausted.
 
     ``when_ready`` receives the driver as soon as it can be stopped. The last event reports how the run ended.
     """

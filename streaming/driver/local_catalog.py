@@ -55,8 +55,8 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
 
 
 def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any], None] | None:
-    """Return a function that opens the catalog in a JVM and closes it,
-    so that the next open is fast; None if it is not used.
+    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if
+    not used.
 
     The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a
     driver. ``conf`` are the settings of the session; the metastore keeps its connections only for equal

@@ -98,7 +98,7 @@ def pack_position(position: str) -> str:
 
 
 def unpack_position(stored: str) -> str:
-    """Return the position of a stored form; raise StateCorrupt if it cannot be read."""
+    """Return the position of a stored form; raise StateCorrupt if it is unreadable."""
     if not stored.startswith(_MARK):
         return stored
     try:

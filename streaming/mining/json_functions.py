@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JsonFunction:
-    """How the arguments of a function are read."""
+    """How to read the arguments of a function."""
 
     style: Style | None
     """None if the function names no key and returns the parsed document (``from_json``, ``parse_json``)."""

@@ -138,7 +138,7 @@ class SchemaReader:
         self._schemas: dict[int, Schema | None] = {}
 
     def read(self, node: ast.AST | None) -> Schema | None:
-        """Return the fields of a schema; None if it is not written out, or not a struct."""
+        """Return the fields of a schema; None if not written out, or not a struct."""
         if isinstance(node, ast.Name):
             node = self._assigned.get(node.id)
         if node is None:

@@ -6,7 +6,7 @@ ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no 
 value is unknown. Removes statements and comments of the template; reads repeated or conditional text once.
 
 A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
-(``$.$key``), unless it is written in brackets and quotes (``$['$oid']``).
+(``$.$key``), unless written in brackets and quotes (``$['$oid']``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 by counts and hashes, with Spark reading the files themselves.
 
 ``handlers.replication.verification`` calls ``RowComparison`` for each table. A failure of Spark that is the
-network's is raised; any other one means that a side cannot be read.
+network's is raised; any other one means that a side is unreadable.
 
 Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows
 of the directories that are visible under its valid write-id list, without rows of write ids that are open or

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 _ALL_AGES: Final = "36500d"
-"""Spark skips files that are older than the newest one by more than this, 7 days unless it is set. A moved
-file keeps its time, so one from an archive would be lost, and after one file with a time in the future all
-others. Spark's checkpoint holds the names of all files anyway."""
+"""Spark skips files that are older than the newest one by more than this, 7 days unless set. A moved file
+keeps its time, so one from an archive would be lost, and after one file with a time in the future all others.
+Spark's checkpoint holds the names of all files anyway.
+"""
 _PLAIN_DISK: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",

@@ -58,8 +58,8 @@ def split(
 
     ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of
     a key that need not be in the layout, for example the event time. Slots without a key are NULL columns.
-    For keys in ``numeric_strings``, quoted numbers also fit numeric columns if they are written as JSON
-    writes them. Raises ConfigError if the session was not created by ``streaming.driver.session``.
+    For keys in ``numeric_strings``, quoted numbers also fit numeric columns if written as JSON writes them.
+    Raises ConfigError if the session was not created by ``streaming.driver.session``.
     """
     rows = split_packed(frame, layout, text=text, keep=keep, texts=texts, numeric_strings=numeric_strings)
     return rows.selectExpr(*map(quote, [*keep, MALFORMED, TRAILING, *(texts or {})]), *unpack(layout))

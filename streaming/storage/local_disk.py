@@ -5,7 +5,7 @@ every file. A small batch on a local disk spent half of its time on about 90 of 
 "Small batches"). Python's own calls need none.
 
 Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it.
-A file without one is read unchecked, but one with the checksum of an earlier file cannot be read. So at every
+A file without one is read unchecked, but one with the checksum of an earlier file is unreadable. So at every
 step, even after a crash, a file has its own checksum or none: a moved file's checksum moves before it, and
 the checksum of a replaced or removed file is removed before.
 """

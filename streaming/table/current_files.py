@@ -139,7 +139,7 @@ def find_current_files(
     each directory, none if a directory does not exist. The record is read again after the directories were
     listed: if it has changed, so may have the files.
 
-    Raises NotFound if the table has no record, StateCorrupt if it cannot be read, and FilesUnavailable if it
+    Raises NotFound if the table has no record, StateCorrupt if it is unreadable, and FilesUnavailable if it
     changes all the time.
     """
     text = _read_record(table, read)

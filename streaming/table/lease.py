@@ -1,8 +1,8 @@
 """The writer's lease: who may change a table's partitions, and until when.
 
 Compare-and-set protects the table, but no Hive version offers it for partitions (reference:
-flat-tables-hive4.md §6). So the one writer records itself in a table parameter, which is set by
-compare-and-set; two writers cannot acquire it at once. A writer that died holds the lease until it expires.
+flat-tables-hive4.md §6). So the one writer records itself in a table parameter, set by compare-and-set; two
+writers cannot acquire it at once. A writer that died holds the lease until it expires.
 
 The lease depends on clocks: a process that acquires it compares its end with its own clock. Therefore the
 holder stops using the lease ``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each

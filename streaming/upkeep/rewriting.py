@@ -12,7 +12,7 @@ A crash before step 4 leaves only a directory that the next attempt overwrites. 
 repaired by ``note_replaced``, because the partition's parameter still names the replaced directory.
 
 While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became
-wider since. A value that is in a numeric column stays there even if it does not fit when it is split again: a
+wider since. A value that is in a numeric column stays there even if it does not fit when split again: a
 column that was narrowed holds numbers that had arrived as text.
 """
 

@@ -1,4 +1,4 @@
-"""How the policies are divided over several daemons with the same configuration.
+"""How to divide the policies over several daemons with the same configuration.
 
 Each policy belongs to the daemon with the highest hash of its number and the policy's name (rendezvous
 hashing). Every daemon finds the owner of every policy without asking another one. If the number of daemons

@@ -120,7 +120,7 @@ class CopyJobsConfig(Section):
 
 
 class PolicyRules(Section):
-    """How a database is replicated."""
+    """How to replicate a database."""
 
     source: Name = Field(description="Name of the source.")
     target: Name = Field(description="Name of the target.")

@@ -31,7 +31,7 @@ class SharedReader:
         has_several: bool = True,
         moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """``has_several`` says whether several projections may read together; ``moved`` is called when events
+        """``has_several`` says whether several projections may read together; calls ``moved`` when events
         were read.
         """
         self._source = source

@@ -60,8 +60,8 @@ class SharedReading:
         name: str,
         moved: Callable[[], None],
     ) -> None:
-        """Read after ``position``, or from ``look_back`` events before it. ``moved`` is called after each
-        batch.
+        """Read after ``position``, or from ``look_back`` events before it. Call
+        ``moved`` after each batch.
         """
         self._open_reader = open_reader
         self._position = position
@@ -92,7 +92,7 @@ class SharedReading:
 
     def join(self, interest: Interest, position: Position, wake: Callable[[], None]) -> Member | Refusal:
         """Let a projection join after ``position``; wait until the run has started. Raises the failure that
-        ended it. ``wake`` is called, with a lock held, when the member can take events or has left.
+        ended it. Call ``wake``, with a lock held, when the member can take events or has left.
         """
         with self._changed:
             self._changed.wait_for(

@@ -40,7 +40,7 @@ class Subscription:
         find_interest: Callable[[], Interest] = Interest,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """``open_reader`` returns its own reader. ``find_interest`` is called after each ``seek``. While the
+        """``open_reader`` returns its own reader. Calls ``find_interest`` after each ``seek``. While the
         projection reads with others, ``wake`` is called in any thread when there are events; it must not call
         the reader.
         """
@@ -54,10 +54,10 @@ class Subscription:
         self._alone: TopicReader | None = None
         self._position = Position(0)
         self._passed: tuple[Event, ...] = ()
-        """The events of the last batch, which are applied when the next one is read."""
+        """The events of the last batch, applied when the next one is read."""
         self._shared_counts = ReaderStatus("")
         self._counted = ReaderStatus("")
-        """The status of the shared reader when it was counted last."""
+        """The status of the shared reader when counted last."""
         self.status = ReaderStatus("")
 
     @property

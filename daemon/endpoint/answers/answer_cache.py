@@ -75,8 +75,8 @@ class AnswerCache:
         return self._newer_bytes + self._older_bytes
 
     def get(self, request: Message, rules: ServerRules, content: TableContent) -> bytes | None:
-        """Return the body of the answer to a call, as it would be made from a table with this content;
-        None if it is not kept.
+        """Return the body of the answer to a call, as it would be made from a table with this content; None
+        if not kept.
         """
         call = _identify(request, rules)
         entry = self._newer.get(call)

@@ -47,7 +47,7 @@ class Content(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionCall:
-    """How one call is answered."""
+    """How to answer one call."""
 
     shape: Shape
     find: Lookup

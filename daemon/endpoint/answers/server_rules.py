@@ -99,7 +99,7 @@ def _has_call(metastore: Metastore, call: str) -> bool:
 
 
 def _setting(metastore: Metastore, name: str) -> str | None:
-    """Return a setting, "" if it is not set, None if the server does not say."""
+    """Return a setting, "" if not set, None if the server does not say."""
     try:
         return _ask(metastore, "get_config_value", name, _UNSET).strip()
     except BadInput:

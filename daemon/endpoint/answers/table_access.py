@@ -36,7 +36,7 @@ class Reason(StrEnum):
     DIFFERS = "differs"
     """An answer for this table differed from the metastore's."""
     UNAVAILABLE = "unavailable"
-    """The index cannot be read, or the source's newest event id cannot be read."""
+    """The index is unreadable, or the source's newest event id is unreadable."""
     ARGUMENTS = "arguments"
     """The arguments have fields or values that the index does not answer: statistics, other catalogs, unknown
     fields."""
@@ -50,7 +50,7 @@ class Reason(StrEnum):
     REFUSED = "refused"
     """The index would report an error; the metastore reports its own."""
     DEFECT = "defect"
-    """An unexpected error, which is logged."""
+    """An unexpected error, logged."""
 
 
 class NotAnswered(Exception):

@@ -112,7 +112,7 @@ class SourceAnswers:
             except NotFound:
                 number = None
             except TidelineError:
-                continue  # the state file cannot be read now
+                continue  # the state file is unreadable now
             if number != each.number:
                 self._differing.forget(each.table)
         return self._differing.all()

@@ -110,7 +110,7 @@ SERVE: Final[ConfigSection[dict[str, ServeConfig]]] = ConfigSection(
 
 
 def endpoint_settings(config: Config, source: str) -> EndpointSettings:
-    """Return the settings of a source's endpoint; raise ConfigError if a certificate cannot be read."""
+    """Return the settings of a source's endpoint; raise ConfigError if a certificate is unreadable."""
     serve = SERVE.of(config)[source]
     host, port = parse_listen(serve.listen)
     followed = config.sources[source]

@@ -30,7 +30,7 @@ class DifferingTable:
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """One endpoint. Counts are those of its process, and begin again when it is restarted."""
+    """One endpoint. Counts are those of its process, and begin again when restarted."""
 
     name: str
     """Name of its source."""

@@ -165,7 +165,7 @@ class IndexAccess:
 
 
 def _guard(step: Callable[[], T]) -> T | Forward:
-    """Return the result of a step; if it fails, the index cannot be used."""
+    """Return the result of a step; if it fails, the index is unusable."""
     try:
         return step()
     except TidelineError as error:

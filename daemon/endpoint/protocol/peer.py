@@ -153,7 +153,7 @@ def remaining_s(deadline: float) -> float:
 
 
 def shut_down(handle: socket.socket, how: int) -> None:
-    """Shut a socket down from any thread; harmless if it is closed.
+    """Shut a socket down from any thread; harmless if closed.
 
     Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, and its
     answer would be sent in clear.
@@ -167,7 +167,7 @@ def shut_down(handle: socket.socket, how: int) -> None:
 def server_context(
     certificate: Path | None, key: Path | None, client_ca: Path | None
 ) -> ssl.SSLContext | None:
-    """Return how clients connect: with this certificate, and with one signed by ``client_ca`` if it is given.
+    """Return how clients connect: with this certificate, and with one signed by ``client_ca`` if given.
 
     None if no file is given. Raises ConfigError.
     """

@@ -68,7 +68,7 @@ class RequestBudget:
                 victim.abort()
 
     def complete(self, account: RequestAccount) -> None:
-        """Keep the client's request until it is answered."""
+        """Keep the client's request until answered."""
         with self._lock:
             self._incomplete.pop(account, None)
 

@@ -40,7 +40,7 @@ _KNOWN_BYTES_MAX: Final = 4096
 
 
 class Transport(Enum):
-    """How messages are delimited."""
+    """How to delimite messages."""
 
     BUFFERED = "buffered"
     FRAMED = "framed"
@@ -163,7 +163,7 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         return self._buffer.read()
 
     def message(self, header: Header) -> Message:
-        """Return the message, which was read to its end without a sink."""
+        """Return the message, read to its end without a sink."""
         start = 4 if self._transport is Transport.FRAMED else 0
         end = self._before_buffer + self._buffer.tell()
         self._buffer = BytesIO(self.unread())  # a large request must not be kept several times

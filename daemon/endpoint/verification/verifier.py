@@ -83,7 +83,7 @@ class AnswerAgain(Protocol):
 
 
 class Verifier:
-    """Compares samples until it is closed; ``offer`` is for any thread and returns at once."""
+    """Compares samples until closed; ``offer`` is for any thread and returns at once."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ def _count_nothing(_reason: str) -> None:
 
 
 class HttpServer:
-    """Serves ``app`` until it is closed. Raises ConfigError if the address cannot be used."""
+    """Serves ``app`` until closed. Raises ConfigError if the address is unusable."""
 
     def __init__(
         self,

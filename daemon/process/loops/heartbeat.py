@@ -101,15 +101,15 @@ class LazyLoop(Generic[L]):
     def __init__(self, build: Callable[[], L]) -> None:
         self._build = build
         self.built: L | None = None
-        """The loop once it is built; other threads use ``read``."""
+        """The loop once built; other threads use ``read``."""
 
     def read(self, read: Callable[[L], V], otherwise: V) -> V:
-        """Return the result of ``read`` for the loop, ``otherwise`` while it is not built; for any thread."""
+        """Return the result of ``read`` for the loop, ``otherwise`` while not built; for any thread."""
         built = self.built
         return otherwise if built is None else read(built)
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Build the loop if it is not built yet, then run it; yield its rests, if it runs in turns."""
+        """Build the loop if not built yet, then run it; yield its rests, if it runs in turns."""
         if self.built is None:
             self.built = self._build()
         try:

@@ -278,7 +278,7 @@ class SupervisedLoop:
                 return
 
     def _note_failed(self, error: Exception, code: str) -> float:
-        """Report the loop as failed; return how long it waits until it is tried again."""
+        """Report the loop as failed; return how long it waits until tried again."""
         runs = self.status.failed_runs + 1
         pause_s = self._backoff.failed.pause_s(runs)
         since_s = self.status.failed_s or time.time()

@@ -167,7 +167,7 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
-    """Return the plan of the policy's bootstrap; ``planned`` is called with each table. Changes nothing."""
+    """Return the plan of the policy's bootstrap; call ``planned`` with each table. Changes nothing."""
     require_policy(config, name)
     settings = config.policy(name)
     with ExitStack() as stack:

@@ -54,7 +54,7 @@ def _release_text(answer: dict[str, Any]) -> str:
 @json_option
 @daemon_option
 def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
-    """Stop applying events of POLICY until it is resumed. The pause survives a restart of the daemon."""
+    """Stop applying events of POLICY until resumed. The pause survives a restart of the daemon."""
     _ask(policy, {"do": "pause"}, (config_path, daemon), as_json, lambda _: f"policy {policy} is paused")
 
 

@@ -64,7 +64,7 @@ class ExternalProblem:
     tables: tuple[str, ...]
     """``db.table`` at the source."""
     directory: str | None
-    """None if the location of the table itself cannot be used."""
+    """None if the location of the table itself is unusable."""
     code: str
     reason: str
 

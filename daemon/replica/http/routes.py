@@ -81,7 +81,7 @@ class PruneParameters:
 
 @dataclass(frozen=True)
 class PromotionParameters:
-    """How the policy is promoted."""
+    """How to promote the policy."""
 
     __pydantic_config__ = STRICT
     force: bool = False
@@ -113,7 +113,7 @@ class ReleaseAnswer:
 
     tables: list[str]
     resumes_at: int | None
-    """The event at which it resumes; null if it is loaded."""
+    """The event at which it resumes; null if loaded."""
     reason: str | None
     """Why it is loaded."""
 

@@ -23,7 +23,7 @@ class BootstrapTurns:
         self._lock = threading.Lock()
 
     def ask(self, policy: str, wake: Callable[[], None] = lambda: None) -> None:
-        """Let ``policy`` wait behind the others; ``wake`` is called when its turn has come."""
+        """Let ``policy`` wait behind the others; call ``wake`` when its turn has come."""
         with self._lock:
             self._policies[policy] = wake
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TABLES_MAX: Final = 1_000
 """Tables of one policy whose write ids are listed."""
 TAKEN_S: Final = 5.0
-"""How often a point is taken while the policy advances; its write ids cost a pass over the tables."""
+"""How often to take a point while the policy advances; its write ids cost a pass over the tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PointStatus:
     event_id: int
     """The last event applied completely."""
     time_s: int | None
-    """Its time at the source (Unix time), if it was applied since the start."""
+    """Its time at the source (Unix time), if applied since the start."""
     write_ids: Mapping[str, int] = field(default_factory=dict)
     """The highest write id of tables written since their load; at most ``TABLES_MAX``."""
     open_writes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

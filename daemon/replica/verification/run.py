@@ -39,7 +39,7 @@ class Request:
     checksums: bool = False
     repair: bool = False
     spark: SparkSettings | None = None
-    """How Spark is started to compare rows; None if rows are not compared."""
+    """How to start Spark to compare rows; None if rows are not compared."""
 
 
 def run_verification(

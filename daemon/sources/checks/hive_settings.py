@@ -20,7 +20,7 @@ class HasSettings(Protocol):
 
 
 def read_seconds(metastore: HasSettings, key: str) -> float:
-    """Return a duration of the server's settings; 0 if it cannot be read."""
+    """Return a duration of the server's settings; 0 if it is unreadable."""
     try:
         return duration_s(metastore.config_value(key))
     except TidelineError:

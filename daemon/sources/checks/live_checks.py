@@ -140,7 +140,7 @@ def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
 
 
 def _read_log_retention(metastore: CheckedMetastore) -> float:
-    """Return the notification log's time to live in seconds; 0 if it cannot be read."""
+    """Return the notification log's time to live in seconds; 0 if it is unreadable."""
     return read_seconds(metastore, LOG_RETENTION) or read_seconds(metastore, LOG_RETENTION_BEFORE_4)
 
 

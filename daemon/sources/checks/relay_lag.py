@@ -34,7 +34,7 @@ def check_lag(
 ) -> Iterator[Problem]:
     """Yield a warning if the relay is behind for more than half of the compactor's interval.
 
-    A topic that cannot be read is a problem of ``topic_checks``.
+    An unreadable topic is a problem of ``topic_checks``.
     """
     if not lists_writes(metastore) or metastore.config_value(INITIATOR).lower() == "false":
         return
@@ -58,7 +58,7 @@ def check_lag(
 
 
 def _find_relayed(config: Config, source: SourceConfig, newest: int) -> int | None:
-    """Return the last event that is completely in the topic; None if there is none or it cannot be read."""
+    """Return the last event that is completely in the topic; None if there is none or it is unreadable."""
     # Imported here because they import the Kafka library.
     from daemon.kafka.broker import broker_settings
     from daemon.kafka.offset_search import OffsetReader, find_last

@@ -51,7 +51,7 @@ def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
 
 
 def access_problems(place: str, access: TopicAccess | None, own: str | None) -> Iterator[Problem]:
-    """Yield a warning unless only the relay may write; ``own`` is its principal, if it is known.
+    """Yield a warning unless only the relay may write; ``own`` is its principal, if known.
 
     If it is unknown, one writer is assumed to be the relay.
     """

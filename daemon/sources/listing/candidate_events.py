@@ -46,7 +46,7 @@ _OPENING: Final = "OPEN_TXN"
 def observe(notification: NotificationEvent, candidates: OpenCandidates, databases: Container[str]) -> None:
     """Record the event; its facts about tables only for ``databases`` (in lower case).
 
-    If an event about a table cannot be used, its open writes count as not complete. Commits are not handled
+    If an event about a table is unusable, its open writes count as not complete. Commits are not handled
     here: the reader of one calls ``OpenCandidates.end``.
     """
     try:

@@ -143,7 +143,7 @@ class ListedWrites:
             self._candidates.end(commit.txn_id)
 
     def miss(self, event_id: int) -> None:
-        """Record that the event cannot be read, whatever it is about."""
+        """Record that the event is unreadable, whatever it is about."""
         self._candidates.miss()
         self._tools.others.clear()
         self.event_id = event_id

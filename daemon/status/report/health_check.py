@@ -25,7 +25,7 @@ class Health(IntEnum):
     CRITICAL = 2
     """The daemon does not run, or something needs an operator."""
     UNKNOWN = 3
-    """The status cannot be read."""
+    """The status is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +61,5 @@ def check_status(status: DaemonStatus, sections: Sequence[StatusSection[Any]], l
 
 
 def unknown_status(error: TidelineError) -> Checked:
-    """Return the result if the status cannot be read."""
+    """Return the result if the status is unreadable."""
     return Checked(Health.UNKNOWN, f"[{error.code}] {error.message}")

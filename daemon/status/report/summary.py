@@ -49,7 +49,7 @@ def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> t
 def narrow(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]], policy: str | None, table: str | None
 ) -> DaemonStatus:
-    """Return the part about a policy or another projection, and a table, if they are given.
+    """Return the part about a policy or another projection, and a table, if given.
 
     Raises NotFound for an unknown policy, and for one of a table that nothing is known about.
     """

@@ -182,7 +182,7 @@ class EventBatch:
         return progress if progress is not None and event_id > progress.as_of else None
 
     def _reason_to_skip(self, name: str, followed: FollowedTable | None, event_id: int) -> str | None:
-        """Return why an event about partitions is skipped; None if it is applied."""
+        """Return why an event about partitions is skipped; None if applied."""
         if followed is not None and followed.code is not None:
             return "quarantined"
         if self._states.is_waiting(name):

@@ -6,7 +6,7 @@ own transaction, while events are applied and tables are loaded:
 - an accepted table that is unknown is to be loaded;
 - a known table that is no longer accepted is forgotten, and for others the followers interpret the changed
   rules;
-- a table changed by an event since it was read, or cannot be read, is to be loaded: the load decides.
+- a table changed by an event since it was read, or is unreadable, is to be loaded: the load decides.
 
 At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the
 order of batches and events makes no difference. The rules are stored at the end; an interrupted survey begins

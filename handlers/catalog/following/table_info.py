@@ -66,8 +66,9 @@ class PartitionInfo:
     spec: Spec
     parameters: Mapping[str, str]
     partition: Partition | None
-    """The whole partition; shared, must not be changed. None if it was listed by its name alone, or if
-    no follower stores partitions."""
+    """The whole partition; shared, must not be changed. None if listed by its name alone, or if no follower
+    stores partitions.
+    """
     is_new: bool = False
     """Whether this comes from the event that added the partition."""
 

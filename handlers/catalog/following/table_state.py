@@ -1,4 +1,4 @@
-"""The state of one table: one stored value, from the survey that finds the table until it is dropped.
+"""The state of one table: one stored value, from the survey that finds the table until dropped.
 
 ============ ==========================================================================================
 state        meaning
@@ -51,7 +51,7 @@ class FollowedTable:
     until: int = 0
     """The newest event id after its listing ended: a rename up to this id may have truncated the listing."""
     code: str | None = None
-    """Code of the error that quarantined it; None while it is followed."""
+    """Code of the error that quarantined it; None while followed."""
     reason: str | None = None
     published: str | None = None
     """The event id that Tideline last wrote into the table's properties."""
@@ -170,7 +170,7 @@ def _require_parts(parts: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)  # the endpoint reads the same states for every answer
 def parse_state(value: bytes) -> TableState:
-    """Read the stored form; raise StateCorrupt if it is malformed."""
+    """Read the stored form; raise StateCorrupt if malformed."""
     try:
         parts = _require_parts(orjson.loads(value))
         return TableState(

@@ -54,7 +54,7 @@ class TableStates:
         """Table to reason; replaced as a whole, because other threads read it."""
 
     def open(self, reader: Reader) -> None:
-        """Read the stored states; raise StateCorrupt if one cannot be read."""
+        """Read the stored states; raise StateCorrupt if one is unreadable."""
         stored = reader.scan(STATES, prefix_end(STATES))
         self._states = {key[len(STATES) :].decode(): _with_retry(parse_state(value)) for key, value in stored}
         self._queue = {name: state.load.reason for name, state in self._states.items() if state.load}
@@ -249,7 +249,7 @@ def _with_retry(state: TableState) -> TableState:
 
 
 def migrate_table_states(txn: Transaction) -> None:
-    """Convert version 1 of a catalog's state to version 2; raise StateCorrupt if it cannot be read."""
+    """Convert version 1 of a catalog's state to version 2; raise StateCorrupt if it is unreadable."""
     tables, loads = _take(txn, _TABLES), _take(txn, _LOADS)
     progress, postponed = _take(txn, _PROGRESS), _take(txn, _POSTPONED)
     try:

@@ -184,7 +184,7 @@ class PartitionFollowerChange:
         self._index.alter(target, values, self._pack(target, changed))
 
     def _drop(self, target: str, spec: Spec) -> None:
-        """Drop the partition, if it is known."""
+        """Drop the partition, if known."""
         values = self._values_of(target, spec)
         if self._index.payload(target, values) is not None:
             self._index.drop(target, values)

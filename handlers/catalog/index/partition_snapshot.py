@@ -34,11 +34,10 @@ class PartitionSnapshot:
     payloads: PayloadReader
     budget: AnswerBudget
     catalog: Reader | None
-    """The catalog's store at the same moment; None if the index has its own store, which is read as it
-    is."""
+    """The catalog's store at the same moment; None if the index has its own store, read as it is."""
 
     def lookups(self, name: str, dialect: Dialect = HIVE_4) -> TableLookups:
-        """Return the lookups in a table; they raise NotFound if it is not indexed."""
+        """Return the lookups in a table; they raise NotFound if not indexed."""
         return TableLookups(self.index, name, dialect)
 
     def event_id(self) -> int | None:

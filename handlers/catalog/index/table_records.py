@@ -74,7 +74,7 @@ class TableRecords:
         self._changed: set[str] = set()
 
     def get(self, name: str) -> TableRecord | None:
-        """Return a table's record; raise StateCorrupt if it cannot be read."""
+        """Return a table's record; raise StateCorrupt if it is unreadable."""
         if name not in self._records:
             value = self._txn.get(_key(name))
             self._records[name] = None if value is None else _parse_record(value)

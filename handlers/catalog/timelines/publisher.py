@@ -6,15 +6,15 @@ that they reflect. Protocol:
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, the event id is stored, so that the event caused by the write is recognised.
 3. The properties are read, compared and written (``property_writer``), in the publisher's thread of calls.
-4. The table is no longer unpublished, unless it was changed again since step 2.
+4. The table is no longer unpublished, unless changed again since step 2.
 
 The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
 outcomes when they are there. A few tables are published at once, so that the answer to one does not have to
 be taken before the next one is begun.
 
 A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing
-pauses while the others are published. If the metastore cannot be reached, publishing pauses. Events are
-applied meanwhile.
+pauses while the others are published. If the metastore is unreachable, publishing pauses. Events are applied
+meanwhile.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TimelinePublisher:
         """The tables being published, in the order of their calls."""
         self._retries: dict[str, _Retry] = {}
         self._paused_until_s = 0.0
-        """Set if the metastore cannot be reached."""
+        """Set if the metastore is unreachable."""
 
     @property
     def writes_source(self) -> bool:

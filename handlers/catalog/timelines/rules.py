@@ -81,7 +81,7 @@ class Rules:
         return self.settings(table) is not None or self.decides_by_values(table)
 
     def settings(self, table: TableInfo) -> TableSettings | None:
-        """Return the table's settings; None if it is not followed, or if its values decide."""
+        """Return the table's settings; None if not followed, or if its values decide."""
         rule = self._rule(table)
         if rule is None:
             return None

@@ -15,8 +15,8 @@ Nothing is left out:
 * A message that is too large for one record is split (``splitting``).
 * A message that cannot be split becomes a record with ``"message": null`` and ``"oversize"``, its size in
   bytes.
-* A message that cannot be read becomes a record with ``"message": null``, ``"problem"`` and, if there is
-  room, ``"raw"``.
+* An unreadable message becomes a record with ``"message": null``, ``"problem"`` and, if there is room,
+  ``"raw"``.
 * An event that the metastore cannot return becomes a record of type ``UNREADABLE`` with ``"message": null``
   and ``"problem"``.
 

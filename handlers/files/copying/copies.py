@@ -300,7 +300,7 @@ class Copier:
             raise ContentDiffers
 
     def _require_unchanged(self, origin: FileOrigin, origins: list[FileOrigin], before: FileState) -> None:
-        """Check, for content without a verifiable checksum, that the file did not change while it was copied.
+        """Check, for content without a verifiable checksum, that the file did not change while copied.
 
         For the source path, check also that the change manager has not received the recorded file meanwhile,
         which happens just before another file replaces it.

@@ -29,7 +29,7 @@ Outcome = Copied | TidelineError
 
 @dataclass(frozen=True, slots=True)
 class SizedTask:
-    """A copy, and the size that its source had when it was listed."""
+    """A copy, and the size that its source had when listed."""
 
     task: CopyTask
     size_bytes: int

@@ -49,11 +49,11 @@ def _buffer() -> memoryview:
 
 # N818: an outcome that the copy handles, never raised out of this package
 class SourceFailed(Exception):  # noqa: N818
-    """The origin cannot be read; ``__cause__`` is the reason, an error of Tideline's tree."""
+    """The origin is unreadable; ``__cause__`` is the reason, an error of Tideline's tree."""
 
 
 class ContentDiffers(Exception):  # noqa: N818 - likewise
-    """The bytes are not the recorded ones, or changed while they were read."""
+    """The bytes are not the recorded ones, or changed while read."""
 
 
 # N801: used like a function; a class, because a generator costs as much as a system call

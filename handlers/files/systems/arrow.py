@@ -172,7 +172,7 @@ class BufferedWriter:
 
 
 class ArrowWriter:
-    """A file under a hidden name (or, for huge objects, under its final name) until it is published."""
+    """A file under a hidden name (or, for huge objects, under its final name) until published."""
 
     def __init__(self, library: Any, stream: Any, hidden: str, final: str, location: Location) -> None:
         self._library = library

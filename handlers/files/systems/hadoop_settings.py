@@ -39,8 +39,8 @@ def find_configuration(environment: Mapping[str, str] = os.environ) -> Path | No
 
 
 def read_hadoop_settings(directory: Path) -> dict[str, str]:
-    """Return the settings of clients of HDFS; a missing file has none.
-    Raises ConfigError for a file that cannot be read.
+    """Return the settings of clients of HDFS; a missing file has none. Raises ConfigError for an unreadable
+    file.
     """
     settings: dict[str, str] = {}
     for name in FILES:
@@ -49,8 +49,8 @@ def read_hadoop_settings(directory: Path) -> dict[str, str]:
 
 
 def read_site(path: Path) -> dict[str, str]:
-    """Return all settings of one of Hadoop's files;
-    a missing file has none. Raises ConfigError if it cannot be read.
+    """Return all settings of one of Hadoop's files; a missing file has none. Raises ConfigError if it is
+    unreadable.
     """
     try:
         root = ET.parse(path).getroot()  # noqa: S314 - the operator's own file

@@ -188,7 +188,7 @@ class HdfsReader:
 
 
 class HdfsWriter:
-    """A file under a hidden name until it is published."""
+    """A file under a hidden name until published."""
 
     def __init__(self, client: Any, stream: Any, hidden: Location, final: Location) -> None:
         self._client = client

@@ -218,7 +218,7 @@ class LocalReader:
 
 
 class LocalWriter:
-    """A hidden file until it is published."""
+    """A hidden file until published."""
 
     def __init__(self, fd: int, directory: int, hidden: str, final: Location, *, fsync: bool) -> None:
         self.fd = fd

@@ -100,7 +100,7 @@ class DatabaseCalls(Session):
         self._invoke(_DROP_FUNCTION, db, name)
 
     def config_value(self, key: str, default: str = "") -> str:
-        """Return one of the server's settings, or ``default`` if it is not set.
+        """Return one of the server's settings, or ``default`` if not set.
 
         Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are
         revealed.
@@ -108,11 +108,9 @@ class DatabaseCalls(Session):
         return self._invoke(_CONFIG, key, default)
 
     def translates_plain_tables(self) -> bool:
-        """Whether the server makes plain managed tables external when they are created,
-        as Hive 4 does by default.
-        """
+        """Whether the server makes plain managed tables external when created, as Hive 4 does by default."""
         return bool(self.config_value(_TRANSFORMER).strip())
 
     def metastore_uuid(self) -> str:
-        """Return the random id that the metastore's database got when it was created (since Hive 3.1)."""
+        """Return the random id that the metastore's database got when created (since Hive 3.1)."""
         return self._invoke(_UUID)

@@ -4,7 +4,7 @@
 change partitions one by one, and other tables' events lie in between. Replay applies the later events
 together with the first of them, ahead of their turn. That is correct if
 
-* no event in between concerns the table, or may do so because it cannot be decoded or has no table;
+* no event in between concerns the table, or may do so because it is undecodable or has no table;
 * no transaction that holds a write id of the table ends in between;
 * the change needs no file: the table is transactional, or its rows are not replicated;
 * a repetition after a crash, in which the same events may be joined differently, undoes nothing. Either all

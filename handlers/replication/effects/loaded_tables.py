@@ -155,10 +155,10 @@ def _has_load(table: str, event: Event, context: Context) -> bool:
 def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]:
     """Return the tables of the policy that an event without a table may have changed; raise Transient.
 
-    If the event's database is known, it is that of the policy. An event that cannot be read lacks the names
-    of its table and database if they do not exist any more, because the relay finds them only then. The
-    metastore can count events by database and table without reading their messages, so the policy searches
-    for its own names, including that of a dropped database:
+    If the event's database is known, it is that of the policy. An unreadable event lacks the names of its
+    table and database if they do not exist any more, because the relay finds them only then. The metastore
+    can count events by database and table without reading their messages, so the policy searches for its own
+    names, including that of a dropped database:
 
     1. The event is one of another database: it may still have ended a transaction, because those events name
        no database. The result are the tables of the policy's transactions that the source has ended

@@ -112,7 +112,7 @@ class Change(Protocol):
     """Returns the new location; ``is_path`` for the directory that Spark reads."""
 
     def __call__(self, at: Location, *, is_path: bool) -> str | None:
-        """Return the new value of the property; None if it is left out."""
+        """Return the new value of the property; None if left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Relocation:
     source: Location | None
     """Its directory at the source."""
     target: str | None
-    """Its directory on the target; None if that is not known yet."""
+    """Its directory on the target; None if not known yet."""
     base: str | None
     """``external_base`` of the policy."""
 

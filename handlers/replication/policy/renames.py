@@ -42,7 +42,7 @@ Alteration = tuple[str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """The names of a renamed table as (database, table); the databases differ if it was moved."""
+    """The names of a renamed table as (database, table); the databases differ if moved."""
 
     before: tuple[str | None, str]
     after: tuple[str | None, str]
@@ -69,7 +69,7 @@ def may_concern(event: Event, policy: Policy) -> bool:
 
 
 def find_rename(event: Event) -> Rename | None:
-    """Return the rename in an ALTER_TABLE; None if it renames nothing or cannot be decoded."""
+    """Return the rename in an ALTER_TABLE; None if it renames nothing or is undecodable."""
     if not isinstance(event, TableAltered) or event.truncate:
         return None
     try:
@@ -84,7 +84,7 @@ def find_rename(event: Event) -> Rename | None:
 def name_on_target(event: Event) -> str | None:
     """Return the name under which the target knows the event's table; the event of a rename has the new name.
 
-    If the table's object cannot be decoded, the event's own name is returned.
+    If the table's object is undecodable, the event's own name is returned.
     """
     if not isinstance(event, TableAltered):
         return event.table

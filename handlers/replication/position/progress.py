@@ -97,7 +97,7 @@ class RecordedPosition:
         return max(self.applied, self.on_target)
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if it is known."""
+        """Return the time of the last applied event at the source (Unix time) if known."""
         if self._time_s is not None:
             return self._time_s
         stored = self._store.get(APPLIED_TIME_KEY)

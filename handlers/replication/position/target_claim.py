@@ -182,9 +182,7 @@ class TargetClaim:
                 context.tables.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
-        """Record the target's position in the store transaction of the policy's own position,
-        once it is known.
-        """
+        """Record the target's position in the store transaction of the policy's own position, once known."""
         if not self._context.target_position.stamp:
             return
         written = self._context.target_position.written

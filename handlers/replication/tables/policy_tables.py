@@ -109,7 +109,7 @@ class PolicyTables:
         return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
 
     def _followed(self) -> Sequence[TableEntries[Any]]:
-        """Return the entries that follow their table when it is renamed or dropped."""
+        """Return the entries that follow their table when renamed or dropped."""
         return self.quarantine, self.loads, self.copied_ahead, self.unchecked_marks
 
     def _stored(self) -> Sequence[StoredState]:

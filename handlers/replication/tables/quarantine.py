@@ -55,7 +55,7 @@ class QuarantinedTable:
 
     @property
     def stopped(self) -> StoppedTable | None:
-        """Facts about the table at its quarantine; None if they were not recorded."""
+        """Facts about the table at its quarantine; None if not recorded."""
         if self.name is None:
             return None
         return StoppedTable(self.name, self.write_id, frozenset(self.held))

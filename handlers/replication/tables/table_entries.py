@@ -46,7 +46,7 @@ class TableEntries(Generic[E]):
         self._dirty: set[str] = set()
 
     def load(self, reader: Reader) -> None:
-        """Read the stored entries; raise StateCorrupt if one cannot be read."""
+        """Read the stored entries; raise StateCorrupt if one is unreadable."""
         self._dirty.clear()
         self._entries.clear()
         for key, value in reader.scan(self.prefix, prefix_end(self.prefix)):
@@ -173,7 +173,7 @@ class CopiedAhead:
 
     table: str
     event_id: int
-    """The source's newest event after the copy; ``UNKNOWN`` if it could not be reached."""
+    """The source's newest event after the copy; ``UNKNOWN`` if it was unreachable."""
 
 
 class CopiedAheadTables(TableEntries[CopiedAhead]):

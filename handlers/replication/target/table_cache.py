@@ -43,7 +43,7 @@ class TableCache:
         return table
 
     def peek(self, name: str) -> Table | None:
-        """Return the table if it is cached."""
+        """Return the table if cached."""
         return self._tables.get(name)
 
     def put(self, name: str, table: Table) -> None:

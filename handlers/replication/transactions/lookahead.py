@@ -127,7 +127,7 @@ class WriteIdLookahead:
         return counts
 
     def find_target_txn(self, txn_id: int) -> int | None:
-        """Return the target's transaction if it was opened ahead."""
+        """Return the target's transaction if opened ahead."""
         return self._transactions.find(txn_id)
 
     def take_write_id(self, txn_id: int, table: str) -> int | None:

@@ -76,7 +76,7 @@ class Outcome(StrEnum):
     NOT_FOLLOWED = "not-followed"
     """The table is quarantined or being loaded; its difference is expected and has another remedy."""
     FAILED = "failed"
-    """The table could not be read."""
+    """The table was unreadable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 PAGE: Final = 500
-"""Partitions of a page, which is compared and forgotten before the next one is read."""
+"""Partitions of a page, compared and forgotten before the next one is read."""
 
 
 @dataclass(frozen=True, slots=True)

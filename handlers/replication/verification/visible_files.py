@@ -126,8 +126,8 @@ def list_tree(
 def _walk(
     files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
 ) -> Iterator[tuple[str, Location | None, int]]:
-    """Yield path, location and size of each file.
-    A name that cannot be used has no location: it is never copied, and is a difference.
+    """Yield path, location and size of each file. An unusable name has no location: it is never copied, and
+    is a difference.
     """
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)

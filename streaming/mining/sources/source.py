@@ -1,7 +1,7 @@
 """The protocol of query sources.
 
-A source yields batches. Each batch carries the position after it, which is stored in the same transaction as
-the batch's keys. After a crash the source continues from the recorded position, so nothing counts twice and
+A source yields batches. Each batch carries the position after it, stored in the same transaction as the
+batch's keys. After a crash the source continues from the recorded position, so nothing counts twice and
 nothing is left out. An unreadable input is counted as dead, with its reason, and skipped: one broken file
 must not block all later ones.
 """
@@ -18,7 +18,7 @@ from streaming.mining.model import QueryText
 
 @dataclass(frozen=True, slots=True)
 class DeadInput:
-    """An input that cannot be read."""
+    """An unreadable input."""
 
     origin: str
     code: str

@@ -54,7 +54,7 @@ class ExpressionReader:
         self._lineage.use(self.value(node, scope))
 
     def visit_children(self, node: exp.Expr, scope: Scope, skipped: Iterable[str] = ()) -> None:
-        """Walk all parts of a node except ``skipped`` and its WITH, which is read before all others."""
+        """Walk all parts of a node except ``skipped`` and its WITH, read before all others."""
         for name, part in node.args.items():
             if name == "with_" or name in skipped:
                 continue

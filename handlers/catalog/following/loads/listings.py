@@ -164,7 +164,7 @@ class TextList(Sequence[str]):
 
     @staticmethod
     def take(texts: list[str], pause: Callable[[], None] = lambda: None) -> TextList:
-        """Move all texts out of a list, which is empty afterwards. ``pause`` is called after each block.
+        """Move all texts out of a list, which is empty afterwards. Calls ``pause`` after each block.
 
         The list's strings are freed block by block, if nothing else refers to them.
         """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """How tables are loaded: the section ``bootstrap`` of the configuration."""
+    """How to load tables: the section ``bootstrap`` of the configuration."""
 
     open_transaction_timeout_s: Annotated[float, Interval(ge=0)] = 3600
     """How long the load of a table waits for transactions of the source that wrote into it and are still

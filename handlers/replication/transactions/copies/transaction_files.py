@@ -189,7 +189,7 @@ class TransactionFiles:
         return self._of(txn_id).unknown_tables
 
     def _find_state(self, txn_id: int, table: str, write_id: int) -> WriteIdState:
-        """Return the state of a write id on the target, which is read once per table of a transaction."""
+        """Return the state of a write id on the target, read once per table of a transaction."""
         states = self._of(txn_id).states
         if (table, write_id) not in states:
             states[table, write_id] = find_state(self._context, table, write_id, txn_id)
