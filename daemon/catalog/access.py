@@ -3,7 +3,7 @@ through the running daemon or, if none runs, in the state files that it left.
 
 A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives
 changes as request files (``daemon.process.inbox``), or as actions of the API if it runs elsewhere. Without a
-daemon, the state files are opened here, under the lock of the state directory.
+daemon, the command opens the state files itself, under the lock of the state directory.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def remote_access(daemon: DaemonAddress, branch: CatalogBranch) -> Access:
 def catalog_access(tools: CatalogTools, branch: CatalogBranch) -> Iterator[Access]:
     """Give access to a branch of the catalogs of the configured daemon.
 
-    Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a
+    Raises ConfigError without a configured catalog, NotFound if it has no state yet, and StateLocked if a
     daemon has locked the state but does not answer.
     """
     config = tools.config
@@ -128,7 +128,7 @@ def _sources_with_state(config: Config) -> list[str]:
 
 
 def _find_view(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
-    """Return the view behind each answer; it changes while requests are served."""
+    """Return the view behind each answer; requests may change it."""
     is_readable = catalog.projection.read_state()
     return catalog.branches[branch.name].view if is_readable else lambda: None
 

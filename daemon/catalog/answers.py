@@ -1,12 +1,12 @@
 """The shared part of the answers about all branches of a catalog: which source answers, the state of a table,
 and how current an answer is.
 
-Every answer names the event id that it reflects and, if known, the newest one of the source, so that an old
-answer is not taken for a new one. It also names the state of each table it is about: ``following``,
+Every answer names the event id that it reflects and, if known, the newest one of the source, so that nobody
+takes an old answer for a new one. It also names the state of each table it is about: ``following``,
 ``loading`` or ``quarantined``, and in detail as ``handlers.catalog.following.table_state`` has it.
 
-Timelines and partitions are kept by source, but a query need not name the source. If several sources have the
-table, none is chosen: their answers would differ, and the user could not see which source answered.
+Timelines and partitions belong to a source, but a query need not name it. If several sources have the table,
+the query fails: their answers would differ, and the user could not see which source answered.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ class SourceView(ABC):
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
     stale: bool = False
-    """Whether events are not followed now, for example because the topic is unreadable."""
+    """Whether the catalog does not follow events now, for example because the topic is unreadable."""
     is_surveyed: bool = True
-    """Whether all tables of the source were listed. Until then, an unknown table may be one of the rest."""
+    """Whether the list of the source's tables is complete. Until then, an unknown table may be one of the
+    rest.
+    """
 
     @abstractmethod
     def tables(self) -> Collection[str]:
-        """Return the tables that can be queried."""
+        """Return the tables for queries."""
 
     def listed_tables(self) -> Iterable[str]:
         """Return the tables of a list, in its order."""

@@ -1,8 +1,7 @@
 """Branches of a source's catalog, as other capabilities provide them: timelines, and the partition index.
 
 The catalog reads the topic and the metastore once for all branches. It does not import them: the assembly
-passes them in. A branch provides its follower, the requests that it serves, and the state from which its
-queries are answered.
+passes them in. A branch provides its follower, the requests that it serves, and the state behind its queries.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogTools:
-    """The configuration and the metrics of the process, with which catalogs are opened."""
+    """The configuration and the metrics of the process, for opening catalogs."""
 
     config: Config
     calls: CallMetrics
@@ -48,7 +47,7 @@ class CatalogTools:
 
 @dataclass(frozen=True, slots=True)
 class BranchContext:
-    """One source with its state, on which a branch is opened."""
+    """One source with its state, on which a branch opens."""
 
     source: str
     store: Store
@@ -67,7 +66,7 @@ class OpenBranch(Protocol):
 
     @property
     def publisher(self) -> TimelinePublisher | None:
-        """Writes to the metastore between batches; None if nothing is published."""
+        """Writes to the metastore between batches; None without publishing."""
 
     @property
     def requests(self) -> AbstractSet[str]:
@@ -80,7 +79,7 @@ class OpenBranch(Protocol):
         """Serve one request; raise BadInput if malformed, and the errors of serving it."""
 
     def view(self) -> Any:
-        """Return the state from which queries are answered; for any thread."""
+        """Return the state behind queries; for any thread."""
 
     def loading(self) -> list[str]:
         """Return the tables being loaded, with their progress; for any thread."""
@@ -124,7 +123,7 @@ class CatalogBranch(Protocol):
 
     @property
     def reads_store(self) -> bool:
-        """Whether its answers read a store, so that they may wait; else they are made from memory."""
+        """Whether its answers read a store, so that they may wait; otherwise they come from memory."""
 
     def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], OpenBranch]:
         """Register the branch's metrics, and return the function that opens it for one source.

@@ -1,5 +1,5 @@
-"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share:
-which daemon answers, and how it is printed.
+"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share: the daemon that
+answers, and the form of its answer.
 
 Both query the running daemon, or open the state that it left if none runs. ``--source``, ``--url``,
 ``--config`` and ``--json`` reach a command as one value, because no command needs them individually.

@@ -1,8 +1,8 @@
 """The loop of a source's catalog: it follows the topic, and serves requests between batches.
 
-The state is opened in the loop's own thread when it first runs, and stays open over restarts of the loop.
-Queries can be answered once the state has been read. After a gap, all tables are loaded again from the
-metastore, without an operator.
+The loop opens the state in its own thread when it first runs, and keeps it open over its restarts. Queries
+get answers once the loop has read the state. After a gap, the loop loads all tables again from the metastore,
+without an operator.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class CatalogPart:
     job: Job
     part: ProjectionPart
     view: Callable[[str], Any]
-    """Returns the basis of a branch's answers, by the branch's name; None before the state is read. For any
-    thread."""
+    """Returns the basis of a branch's answers, by the branch's name; None before the loop has read the state.
+    For any thread.
+    """
 
 
 def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
@@ -82,7 +83,7 @@ class _Served:
         self.source = opened.projection.source
 
     def prepare(self) -> Iterator[float]:
-        """Open the inbox; a catalog never rests before it is opened."""
+        """Open the inbox; a catalog never rests before it is open."""
         self._inbox.open()
         yield from ()
 
@@ -104,12 +105,12 @@ class _Served:
         return BUSY_WAIT_S if is_busy else WAIT_S
 
     def hold(self) -> Iterator[float]:
-        """Serve requests; a catalog is never paused."""
+        """Serve requests; a catalog has no pause."""
         self._inbox.serve(self._do)
         yield from ()
 
     def serve_failed(self) -> bool:
-        """Serve requests while nothing is followed; return whether there were some."""
+        """Serve requests while the catalog follows nothing; return whether there were some."""
         return self._inbox.has_waiting() and self._inbox.serve(self._do) >= 0
 
     def quarantined(self) -> Sequence[str]:
@@ -117,7 +118,7 @@ class _Served:
         return self._projection.quarantined()
 
     def failures(self) -> Sequence[TableFailure]:
-        """Return why they are quarantined."""
+        """Return the reasons."""
         return self._projection.failures()
 
     def close(self) -> None:
@@ -137,8 +138,9 @@ class _Catalog:
         self._moves = Moves(tools.moved, name)
         try:
             self._is_readable = self._opened.projection.read_state()
-            """Whether there is a state to answer from, which may be old: queries are answered before the
-            topic can be read."""
+            """Whether there is a state to answer from, which may be old: queries get answers before the topic
+            is readable.
+            """
         except BaseException:
             self._opened.close()
             raise

@@ -94,10 +94,10 @@ class CatalogObserver:
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, timelines: int, runs: int) -> None:
-        """Set how many timelines and runs are kept now."""
+        """Set the present numbers of timelines and runs."""
         self._metrics.timelines.labels(self._projection).set(timelines)
         self._metrics.runs.labels(self._projection).set(runs)
 
     def set_waiting(self, tables: int) -> None:
-        """Set how many tables wait to be loaded."""
+        """Set the number of tables that wait for their load."""
         self._metrics.waiting.labels(self._projection).set(tables)

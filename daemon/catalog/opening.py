@@ -38,7 +38,7 @@ MIGRATIONS: Final = (migrate_table_states, draw_versions, _leave_unchanged)
 CATALOG_VERSION: Final = VERSION + len(MIGRATIONS)
 """Schema version of the catalog's state file."""
 FAILED_MAX: Final = 100
-"""How many tables whose load failed are listed."""
+"""Maximum number of listed tables with a failed load."""
 
 
 def projection_name(source: str) -> str:

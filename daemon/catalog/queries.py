@@ -3,8 +3,8 @@ a route parses one, and both pass it to ``answer(query)``.
 
 The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and
 the client read the same declaration, so a parameter has one name, one format and one limit. The answers are
-the same objects in the process and over HTTP (``Answers``). They are plain values; their forms are declared
-for the description of the API, and tests check each answer against its form.
+the same objects in the process and over HTTP (``Answers``). They are plain values with declared forms for the
+description of the API, and tests check each answer against its form.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Currency:
     current_event_id: int | None
     """The newest event of the source; null while it is unreadable."""
     stale: bool
-    """Whether events are not followed now."""
+    """Whether the catalog does not follow events now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class SourceSummary:
 
 Answer = dict[str, Any]
 TABLES_MAX: Final = 1_000
-"""Tables in one list; more are only counted."""
+"""Tables in one list; the answer only counts further ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Parameter:
     parse: Callable[[str], Any] = str
     """Raises ValueError with the rule that the text breaks, such as ``must be true or false``."""
     format: Callable[[Any], str] = str
-    """Returns "" if the parameter is left out."""
+    """Returns "" without the parameter."""
     is_long: bool = False
     """Whether the text may be longer than a name."""
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
@@ -86,7 +86,7 @@ class Parameter:
 
     @staticmethod
     def of(declared_field: Field[Any]) -> Parameter:
-        """Return how a field is written."""
+        """Return the written form of a field."""
         return Parameter(**{"name": declared_field.name, **declared_field.metadata})
 
     def read(self, value: str) -> Any:
@@ -120,7 +120,7 @@ def flag() -> Any:
 
 
 def number(maximum: int, default: int | None = None, **declared: Any) -> Any:
-    """Return a field that is a number from 0 to ``maximum``; a negative one is not sent."""
+    """Return a field that is a number from 0 to ``maximum``; the client does not send a negative one."""
 
     def parse(value: str) -> int:
         if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= maximum):
@@ -144,11 +144,11 @@ class Query:
     form: ClassVar[Any]
     """The form of the answer."""
     source: str | None = None
-    """Name of the source. It may be left out if only one source has what is queried."""
+    """Name of the source. Optional if only one source has the object."""
 
     @classmethod
     def parameters(cls) -> dict[str, tuple[Field[Any], Parameter]]:
-        """Return the fields that are parameters, and how they are written, by the names of the parameters."""
+        """Return the fields that are parameters, with their written forms, by the names of the parameters."""
         declared = [(each, Parameter.of(each)) for each in fields(cls) if each.name != "name"]
         return {written.name: (each, written) for each, written in declared}
 

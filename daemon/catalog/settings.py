@@ -1,6 +1,4 @@
-"""Settings of the catalog (section ``catalog``):
-which tables have timelines or are indexed, and publishing.
-"""
+"""Settings of the catalog (section ``catalog``): tables with timelines, the index, and publishing."""
 
 from __future__ import annotations
 
@@ -194,7 +192,7 @@ def _unknown_catalogs(document: Document) -> Iterator[Problem]:
 
 
 def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
-    """A table is listed as of an event id, which the formats of Apiary do not have."""
+    """A listing has an event id, which the formats of Apiary do not have."""
     source = dict(entries(document, "sources")).get(name, {})
     if str(source.get("format", "")).startswith("apiary"):
         reason = "must not be a source with an Apiary format, which has no event ids"

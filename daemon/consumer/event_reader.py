@@ -21,7 +21,7 @@ class Passage:
     relayed_s: float
     """The timestamp of its record in the topic."""
     read_s: float
-    """When the record was decoded."""
+    """Time of the record's decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Stages:
     relay_s: float
     """Until its record was in the topic: up to a second too long, because event times are whole seconds."""
     read_s: float
-    """Until the record was read and decoded."""
+    """Until the record's decoding."""
     queue_s: float
-    """Until the batch with it began to be applied."""
+    """Until the start of its batch."""
     apply_s: float
-    """Until the whole batch was applied."""
+    """Until the end of its batch."""
 
     @property
     def total_s(self) -> float:
@@ -86,8 +86,8 @@ class EventReader(Protocol):
         """Whether it wakes the projection when there are events; ``read`` then waits for none."""
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return how far everything that concerns the projection is applied, with the time of the last event;
-        None if unknown, or if it has something to do.
+        """Return the position up to which the projection has applied its events, with the time of the last
+        one; None if unknown, or if it has something to do.
         """
 
     def seek(self, position: Position) -> None:

@@ -1,6 +1,6 @@
 """Fetches records in a separate thread, into a bounded queue.
 
-Applying one batch may take minutes (a large copy), and a Kafka client must be polled all the time. The thread
+Applying one batch may take minutes (a large copy), and a Kafka client needs constant polling. The thread
 keeps polling. While the queue is full it pauses the partition, so that memory stays bounded however far the
 projection is behind.
 
@@ -65,12 +65,12 @@ class FetchResult:
     ended: bool = False
     """The end of the topic follows ``records``."""
     lost: str | None = None
-    """Why reading cannot continue at this offset: the position must be searched again."""
+    """Why reading cannot continue at this offset: a new search of the position is necessary."""
 
 
 class _Queue:
-    """Records between the two threads. The limits pause the fetching;
-    records that arrive anyway are accepted.
+    """Records between the two threads. The limits pause the fetching; it accepts
+    records that arrive anyway.
     """
 
     def __init__(self, records_max: int, bytes_max: Callable[[], int]) -> None:
@@ -110,7 +110,7 @@ class _Queue:
             return FetchResult(ended=self._ended, lost=self._lost)
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """If it is full, wait until half of it was taken; return whether there is room."""
+        """If it is full, wait until half of it is free; return whether there is room."""
         with self._changed:
             if not self._over(1):
                 return True
@@ -162,8 +162,8 @@ class Fetcher:
         return self._queue.take(limit, timeout_s)
 
     def commit(self, offset: int) -> None:
-        """Commit ``offset`` to the group, for information only.
-        Returns immediately; a failure is only logged.
+        """Commit ``offset`` to the group, for information only. Returns immediately, and only logs a
+        failure.
         """
         self._to_commit = offset
 
@@ -246,7 +246,7 @@ class Fetcher:
         self._queue.put(records, ended=ended, lost=lost, failure=failure)
 
     def _skip_batch(self, message: Message) -> TopicRecord:
-        """Continue after a batch that cannot be decompressed; return a record without content for it."""
+        """Continue after a batch that does not decompress; return a record without content for it."""
         first: Any = message.offset()
         topic = self._partition.topic
         with translate_errors("read the topic", topic=topic):

@@ -1,13 +1,13 @@
 """Checks a record that does not continue the topic against the notification log of its source.
 
 A program that may write to the topic can publish any event id, and a record of another source may arrive by
-mistake. So nothing is done with such an id before the notification log has confirmed it:
+mistake. So such an id has no effect before the notification log has confirmed it:
 
 - An event above the log's newest one does not exist.
-- Events that the log still contains are not lost, whatever a record of type ``EVENTS_LOST`` says.
+- The source has not lost events that the log still contains, whatever a record of type ``EVENTS_LOST`` says.
 
-The log is asked only if ids jump, which costs one call. Records that continue the topic are not compared with
-it: only the access rights on the topic protect against those.
+The reader queries the log only if ids jump, which costs one call. It does not compare records that continue
+the topic with the log: only the access rights on the topic protect against those.
 """
 
 from __future__ import annotations

@@ -88,12 +88,12 @@ class Projection(Protocol):
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order and return the new position; their changes are then durable.
 
-        May apply only the first of them and raise. Recorded events count; the rest is passed again after a
-        restart, and so may be the last events if they changed nothing.
+        May apply only the first of them and raise. Recorded events count. After a restart, the reader passes
+        the rest again, and perhaps the last events if they changed nothing.
         """
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Continue after ``position``: the events before it that were not passed concern other projections.
+        """Continue after ``position``: the events in between concern other projections.
 
         ``time_s`` is the time of the last of them. Called often, so it writes nothing; the position becomes
         durable with the next effect, or later. It then costs a restart only the reading of these events.
@@ -107,7 +107,7 @@ class Projection(Protocol):
         """
 
     def hold(self) -> Iterator[float]:
-        """Serve requests; yield how long to rest while nothing must be read and applied.
+        """Serve requests; yield how long to rest while the projection must not read and apply.
 
         Called before each read.
         """
@@ -116,7 +116,7 @@ class Projection(Protocol):
         """Return the quarantined tables, as ``db.table``."""
 
     def failures(self) -> Sequence[TableFailure]:
-        """Return why each of them is not followed."""
+        """Return the reason for each quarantined table."""
 
     def close(self) -> None:
         """Release the store and connections; callable in any state."""
@@ -140,7 +140,7 @@ BUSY_WAIT_S: Final = 0.01
 class ProjectionLoop:
     """A projection with its reader, as the supervisor runs it (``daemon.process.loops.heartbeat.Loop``).
 
-    A restart of the loop continues with both. So the state is released only when a stop is requested.
+    A restart of the loop continues with both. So it releases the state only at a stop request.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a loop, most of them by name
@@ -167,7 +167,7 @@ class ProjectionLoop:
         self._cross_gap = cross_gap
         self._reader: EventReader | None = None
         self.is_following = False
-        """Whether events are followed now; for any thread."""
+        """Whether the projection follows events now; for any thread."""
         self.status = ProjectionStatus(
             projection.name,
             projection.source,
@@ -219,7 +219,7 @@ class ProjectionLoop:
         return self._projection.serve_failed()
 
     def counts(self) -> ReaderStatus | None:
-        """Return the counts of the reader, None before it is opened."""
+        """Return the counts of the reader, None before it is open."""
         return None if self._reader is None else self._reader.status
 
     def _report(self, status: ProjectionStatus) -> None:
@@ -245,10 +245,10 @@ def follow(
     """Drive ``projection`` until ``heartbeat`` requests a stop, and yield how long to rest after each turn;
     ``report`` receives the status in every iteration.
 
-    ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
-    until the projection is open: while a target is down, they must not vanish. ``visible`` receives the time
-    and the stages of the last event of each applied batch. Raises the errors of ``projection`` and
-    ``reader``. Does not close the projection: the caller does.
+    ``last`` is the status of the run before, or as the state has it. The status has its position and
+    quarantine until the projection is open: while a target is down, they must not vanish. ``visible``
+    receives the time and the stages of the last event of each applied batch. Raises the errors of
+    ``projection`` and ``reader``. Does not close the projection: the caller does.
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)
@@ -325,7 +325,9 @@ def _skip(projection: Projection, batch: Batch, status: ProjectionStatus) -> Pro
 
 
 def _require_complete(position: Position, batch: Batch, name: str) -> None:
-    """Raise Inconsistent unless the whole batch was applied: the rest would never be passed again."""
+    """Raise Inconsistent unless the projection applied the whole batch: it would never receive the rest
+    again.
+    """
     last = batch.events[-1]
     if position != Position(last.event_id, last.part, last.parts):
         raise Inconsistent(

@@ -1,6 +1,6 @@
-"""Decodes the records of a topic, and sends those that cannot be decoded to the dead letters.
+"""Decodes the records of a topic, and sends undecodable ones to the dead letters.
 
-Where records are signed, one without a valid signature is not even decoded.
+If a source signs its records, it does not even decode one without a valid signature.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from state.errors import BadInput, ForeignRecord, MalformedEvent
 
 _LARGE_BYTES: Final = 32 * 1024
 _large: Final = threading.Lock()
-"""Held while a large record is decoded, so that the threads of the process do not need the memory of several
-at once."""
+"""Held during the decoding of a large record, so that the threads of the process do not need the memory of
+several at once.
+"""
 
 
 class RecordDecoder:
@@ -35,8 +36,8 @@ class RecordDecoder:
         self.foreign = 0
 
     def decode(self, record: TopicRecord) -> Event | None:
-        """Return the record's event;
-        None if it contains no event id or is not signed, after it was sent to the dead letters.
+        """Return the record's event; None, after sending it to the dead letters, if it has no event id or no
+        signature.
         """
         signatures = self._settings.signatures
         if (
@@ -65,9 +66,7 @@ class RecordDecoder:
             return None
 
     def accept(self, record: TopicRecord, event: Event) -> None:
-        """Count an event that is about to be delivered;
-        one that cannot be decoded is first sent to the dead letters.
-        """
+        """Count an event that is about to be delivered; send an undecodable one to the dead letters first."""
         match event:
             case Undecodable():
                 self.reject(record, event)

@@ -1,15 +1,14 @@
-"""Finds the offset of a position, even if the topic was truncated or recreated in the meantime.
+"""Finds the offset of a position, even after a truncation or recreation of the topic.
 
-Offsets are not stored. A seek has up to four steps:
+Tideline does not store offsets. A seek has up to four steps:
 
-1. verify that the topic has one partition, and note whether it was recreated;
+1. verify that the topic has one partition, and note whether it is a new topic of the same name;
 2. detect whether its format has event ids, unless the configuration names the format;
 3. after a restart of the loop, try the offset that is still in memory;
 4. search by event id (``daemon.kafka.offset_search``), which takes a fraction of a second.
 
 Formats without event ids have only offsets: there, position n means "offset n comes next", and steps 3 and 4
-only verify that the topic still has this offset. If it does not, the topic was truncated or recreated, which
-is a gap.
+only verify that the topic still has this offset. If it does not, there is a gap.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Seeker:
         self._remembered: tuple[Position, int] | None = None
         self.offsets_are_ids = form in _WITHOUT_IDS
         self.undecided = form == "auto"
-        """Whether the format must be detected, but the topic has had no record yet."""
+        """Whether the format is still open, because the topic has had no record yet."""
 
     def seek(self, position: Position) -> SeekResult:
         """Return the offset of the event after ``position``, even if it does not exist yet.

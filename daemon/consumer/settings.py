@@ -24,11 +24,12 @@ class ConsumerSettings:
     """One projection's reader."""
 
     group: str
-    """Consumer group whose offsets are committed for monitoring tools. Tideline never reads them."""
+    """Consumer group under which offsets are visible to monitoring tools. Tideline never reads them."""
     format: Format | Literal["auto"]
     needs_event_ids: bool = False
-    """Whether a topic without event ids is refused: the reader compares its position with ids of the
-    metastore."""
+    """Whether to refuse a topic without event ids: the reader compares its position with ids of the
+    metastore.
+    """
     limits: Limits = field(default=DEFAULT_LIMITS)
     signatures: Signatures | None = None
     """If given, records without a valid signature are foreign."""
@@ -40,8 +41,9 @@ class ConsumerSettings:
     """
     queue_records: int = 2_000
     queue_bytes: int = 32 * 1024 * 1024
-    """Limits of fetched but unread records. Above them the partition is paused until half of them were
-    taken."""
+    """Limits of fetched but unread records. Above them the partition pauses until the reader has taken half
+    of them.
+    """
     commit_s: float = 5.0
     """How often to commit the offset for information."""
 
@@ -64,9 +66,9 @@ class SharingSettings:
     start_s: float = 30.0
     """How long a projection waits for the start of the shared reader, before it reads on its own."""
     stuck_s: float = 60.0
-    """A shared reader that has not read for so long is left."""
+    """A member leaves a shared reader that has not read for this time."""
     failed_s: float = 1.0
-    """After a failure, the shared reader is not started again for so long."""
+    """Pause before the shared reader starts again after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class ReaderStatus:
     position: Position | None = None
     """The last delivered event."""
     offset: int | None = None
-    """The next offset to be read."""
+    """The next offset to read."""
     caught_up: bool = False
     """Whether the last read reached the end of the topic."""
     events: int = 0
@@ -85,12 +87,12 @@ class ReaderStatus:
     filled: int = 0
     """Events that the topic had lost and the notification log still had."""
     searches: int = 0
-    """How often the position had to be searched again, because the topic was truncated or recreated."""
+    """Searches of the position after the topic changed (truncated or recreated)."""
     dead_letters: int = 0
     unknown: int = 0
     """Events of types that this version does not know."""
     foreign: int = 0
-    """Dead letters that are not signed, or that the source's notification log contradicts."""
+    """Dead letters without a valid signature, or that the source's notification log contradicts."""
 
     def add_counts(self, later: ReaderStatus, earlier: ReaderStatus) -> ReaderStatus:
         """Return this status with the counts of another reader that read in between."""
@@ -120,11 +122,11 @@ class GapFiller(Protocol):
         """
 
     def close(self) -> None:
-        """Release connections; they are opened again when needed."""
+        """Release connections; the next use opens them again."""
 
 
 class DeadLetterSink(Protocol):
-    """Destination of records that cannot be decoded; see ``daemon.kafka.dead_letters``."""
+    """Destination of undecodable records; see ``daemon.kafka.dead_letters``."""
 
     def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         """Store ``record`` durably. Raises KafkaUnavailable."""

@@ -1,32 +1,34 @@
 """Turns the records of a topic into contiguous events.
 
-Offsets prove little: some have no record (markers, expiry), and a topic can be truncated or recreated while
-it is read. Event ids are contiguous, so each event is compared with the last one delivered:
+Offsets prove little: some have no record (markers, expiry), and a topic can change while the reader reads it
+(truncated or recreated). Event ids are contiguous, so the reader compares each event with the last one
+delivered:
 
-- The next event is delivered.
-- An event delivered before is dropped and counted.
+- It delivers the next event.
+- It drops and counts an event delivered before.
 - A later event shows a gap in the topic, repaired in up to three steps:
 
-  1. search the topic for the next event, because it may have been truncated or recreated;
+  1. search the topic for the next event, because it may have changed;
   2. read the missing events from the notification log, encoded as by the relay;
   3. if the log does not contain them either, raise GapDetected.
 
 A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every
 position before its end.
 
-An undecodable record goes to the dead letters first (``record_decoder``). If it contains its event id, it is
-then delivered as Undecodable, so that its table can be quarantined. If it does not name a database, it could
-concern every table; it is then read again from the notification log, and only delivered as Undecodable if
-that fails too. A record without event id is skipped: had it been an event, the gap in the ids would show it.
+An undecodable record goes to the dead letters first (``record_decoder``). If it contains its event id, the
+reader then delivers it as Undecodable, so that the projection can quarantine its table. If it does not name a
+database, it could concern every table; the reader then reads it again from the notification log, and delivers
+it as Undecodable only if that fails too. It skips a record without an event id: had it been an event, the gap
+in the ids would show it.
 
 A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
-letters and is skipped. The log is asked before a gap is repaired, so that a forged id has no effect. Where
-records are signed, those without a valid signature are skipped in the same way, and cannot fill a gap.
+letters. The reader queries the log before it repairs a gap, so a forged id has no effect. If a source signs
+its records, the reader skips those without a valid signature in the same way, and they cannot fill a gap.
 
-If reading fails, the events before the failure are returned first, and the error is raised by the next call.
+If reading fails, the call returns the events before the failure, and the next call raises the error.
 
 Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps
-cannot be filled.
+remain.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ _REMEDY: Final = (
 
 
 class TopicReader:
-    """Reads one topic for one projection. ``status`` may be read by any thread, the rest belongs to one.
+    """Reads one topic for one projection. ``status`` is for any thread, the rest for one.
 
     Call ``seek`` first. After an error call ``close``, then ``seek`` again.
     """
@@ -100,7 +102,7 @@ class TopicReader:
         return False
 
     def find_passed(self) -> None:
-        """Return None: every event is passed to the projection."""
+        """Return None: the projection receives every event."""
 
     @property
     def has_event_ids(self) -> bool:
@@ -129,8 +131,8 @@ class TopicReader:
         self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
 
     def _require_event_ids(self) -> None:
-        """Raise ConfigError if the reader needs event ids and the topic's format,
-        which may be detected, has none.
+        """Raise ConfigError if the reader needs event ids and the topic's format (configured or detected) has
+        none.
         """
         if self._settings.needs_event_ids and not self.has_event_ids:
             raise missing_event_ids(self.status.topic)
@@ -191,8 +193,8 @@ class TopicReader:
         return duplicates, filled
 
     def acknowledge(self, position: Position) -> None:
-        """Record that all events up to ``position`` are applied.
-        Commits the offset from time to time, for monitoring tools.
+        """Record that the projection has applied all events up to ``position``. Commits the offset from time
+        to time, for monitoring tools.
         """
         due = time.monotonic() - self._committed_at_s >= self._settings.commit_s
         if due and self._fetcher is not None and position == self._position:
@@ -208,7 +210,7 @@ class TopicReader:
             self._filler.close()
 
     def _take(self, timeout_s: float) -> bool:
-        """Fetch more records if none are buffered; return whether the topic ends after them."""
+        """Fetch more records if the buffer is empty; return whether the topic ends after them."""
         assert self._fetcher is not None, "seek first"
         if self._ahead or self._filling is not None:
             return False
@@ -277,8 +279,8 @@ class TopicReader:
         return Step.NEXT if step is Step.GAP and self._decoder.offsets_are_ids else step
 
     def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
-        """Return whether this is the last part of the event whose first parts were read,
-        as the notification log has it.
+        """Return whether this is the last part of the event after its first parts, as the notification log
+        has it.
 
         The relay may have added parts read from files (``handlers.decoding.records.commit_parts``); the log
         has fewer then, or only the last one (``daemon.sources.partial_commits``).

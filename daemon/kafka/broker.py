@@ -1,9 +1,9 @@
 """Connection settings for Kafka, and the translation of librdkafka's errors.
 
 librdkafka reconnects and retries on its own. An error that it reports has therefore either lasted longer than
-the timeout, or is a definite answer of the broker. The first becomes KafkaUnavailable, and the loop is
-restarted; the second becomes an error that repeating does not resolve. Denied access belongs to the first:
-credentials expire and are renewed while the daemon runs. No KafkaException leaves the modules that use the
+the timeout, or is a definite answer of the broker. The first becomes KafkaUnavailable, and the loop restarts;
+the second becomes an error that repeating does not resolve. Denied access belongs to the first: credentials
+expire, and operators renew them while the daemon runs. No KafkaException leaves the modules that use the
 library: they call ``translate_errors``.
 """
 
@@ -24,7 +24,7 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
 
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
-"""Log of librdkafka. Quiet by default, because relevant failures are also reported as errors of the call."""
+"""Log of librdkafka. Quiet by default, because relevant failures also become errors of the call."""
 # Without a handler Python prints warnings itself, and they would bury the error of a command that finds no
 # broker.
 LIBRARY_LOG.addHandler(logging.NullHandler())
@@ -110,7 +110,7 @@ def _librdkafka(value: str | float | bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record from Kafka. ``offset`` is None if read from the notification log instead."""
+    """A record from Kafka. ``offset`` is None for one from the notification log."""
 
     offset: int | None
     value: bytes | None

@@ -4,8 +4,8 @@ A replay has up to three steps:
 
 1. Decode the record with the current version. If that fails, it is still ``unreadable``.
 2. If the record contains its event id, it is ``readable``, and the replay ends. The version that wrote the
-   dead letter had a defect, and the table remains to be repaired. The record is not published again, because
-   events are ordered and readers skip those that they have passed.
+   dead letter had a defect, and the table still needs a repair. The replay does not publish the record again,
+   because events have an order and readers skip those that they have passed.
 3. Otherwise its format has no event ids, and no order to preserve: write the record to its topic again
    (``resent``).
 """
@@ -60,11 +60,11 @@ class ReplayOutcome(StrEnum):
     """The result of a replay."""
 
     READABLE = "readable"
-    """It can be decoded now. Its event was skipped, so the table that it names must be repaired."""
+    """This version can decode it. The reader skipped its event, so the table that it names needs a repair."""
     RESENT = "resent"
-    """It can be decoded now, and was written to its topic again."""
+    """This version can decode it, and has written it to its topic again."""
     UNREADABLE = "unreadable"
-    """It still cannot be decoded."""
+    """It is still undecodable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Writer of dead letters: records that cannot be decoded, stored unchanged together with the reason.
+"""Writer of dead letters: undecodable records, unchanged and with the reason.
 
 All sources share one topic. A dead letter consists of the original key, value and headers, and of headers
-``tideline.error.*`` with the error, the position of the record and the reader. It is written before the
-reader continues, so no record is lost. A restarted reader writes the same dead letter again;
+``tideline.error.*`` with the error, the position of the record and the reader. The reader continues only
+after writing it, so no record is lost. A restarted reader writes the same dead letter again;
 ``DeadLetterReader`` returns it once.
 """
 

@@ -1,13 +1,13 @@
 """Finds the offset of a position in a topic by bisection.
 
-A position names an event, not an offset, because offsets lose their meaning when a topic is truncated,
-recreated or mirrored. The topic is ordered by (event id, part), so bisection finds the offset: about 17
+A position names an event, not an offset, because offsets lose their meaning when a topic changes (truncated,
+recreated, mirrored). The topic is in the order of (event id, part), so bisection finds the offset: about 17
 single reads for 100,000 records.
 
 A real topic also contains offsets without a record (transaction markers, expired records), records that are
 not events (skipped), and short disorder if two relays overlapped. Bisection still ends at a record above the
-position that follows one that is not. If that record is not the next event, a bounded number of records
-before it is read one by one.
+position that follows one that is not. If that record is not the next event, the search reads a bounded number
+of records before it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from state.event_log.positions import Position
 
 
 _OVERLAP: Final = 2_000
-"""Records before the bisected offset searched if the next event is not found there: several times the number
-that a producer has in flight.
+"""Records before the bisected offset searched if the next event is not there: several times the number that a
+producer has in flight.
 """
 _SIGNED_LOOK_BACK: Final = 10_000
 """Offsets at the end of the topic among which signed records are searched."""
@@ -50,7 +50,7 @@ class Records(Protocol):
     """Random access to a topic: the part of ``OffsetReader`` that the searches need."""
 
     def watermarks(self) -> Watermarks:
-        """Return the offsets that can be read."""
+        """Return the readable offsets."""
 
     def first_from(self, offset: int, end: int) -> LocatedRecord | None:
         """Return the first record from ``offset`` up to but not including ``end`` that names its event."""
@@ -82,8 +82,8 @@ def _last_within(records: Records, start: int, end: int, upto: int) -> LocatedRe
 def find_offset(records: Records, position: Position) -> int:
     """Return the offset at which to continue after ``position``.
 
-    All records before it were applied. The record at the offset, if there is one, is the next event, or a
-    later one if the topic does not contain the next. Raises KafkaUnavailable.
+    The reader has applied all records before it. The record at the offset, if there is one, is the next
+    event, or a later one if the topic does not contain the next. Raises KafkaUnavailable.
     """
     marks = records.watermarks()
     low, high = marks.low, marks.high
@@ -139,8 +139,8 @@ class OffsetReader:
     """A consumer that reads single records at given offsets. Used in one thread and for a short time."""
 
     def __init__(self, broker: BrokerSettings, topic: str, signatures: Signatures | None = None) -> None:
-        """With ``signatures``, all others are skipped, and only the end of the topic is read: it may have
-        millions of records without one.
+        """With ``signatures``, it skips all others, and reads only the end of the topic: it may have millions
+        of records without one.
         """
         self._signatures = signatures
         self._topic = topic
@@ -171,7 +171,7 @@ class OffsetReader:
         self._consumer.close()
 
     def watermarks(self) -> Watermarks:
-        """Return the offsets that can be read; raise NotFound, KafkaUnavailable."""
+        """Return the readable offsets; raise NotFound, KafkaUnavailable."""
         with translate_errors("read the topic's offsets", topic=self._topic):
             low, high = self._consumer.get_watermark_offsets(
                 TopicPartition(self._topic, PARTITION), timeout=self._timeout_s

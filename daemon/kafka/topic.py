@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 PARTITION: Final = 0
 MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
-"""Minimum of max.message.bytes: an event that cannot be split may be larger than relay.record_bytes_max."""
+"""Minimum of max.message.bytes: an indivisible event may be larger than relay.record_bytes_max."""
 CODEC: Final = "zstd"
 """``compression.type`` of a topic, and codec of the relay, so that the broker need not compress again. It is
 the only codec of which the library limits the content of a batch (``unreadable_batches``)."""
@@ -52,12 +52,13 @@ _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewis
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Settings with which a topic is created, and which it must have."""
+    """Settings of a new topic, which an existing one must have, too."""
 
     name: str
     retention_s: int = TOPIC_RETENTION_S
     """How long a projection may be away and still find its events in the topic. The retention of the
-    notification log adds to it, because events that the topic lost are read from there."""
+    notification log adds to it, because the reader finds events there that the topic lost.
+    """
     message_bytes_max: int = 8 * 1024 * 1024
     """``max.message.bytes``: larger than the relay's largest record, so that every event fits."""
     replication: int = -1
@@ -136,8 +137,8 @@ class Topic:
             )
 
     def verify(self) -> None:
-        """Raise ConfigError unless the topic has one partition,
-        accepts the relay's records and is not compacted.
+        """Raise ConfigError unless the topic has one partition, accepts the relay's records and keeps all of
+        them.
 
         Raises NotFound.
         """
@@ -161,7 +162,7 @@ class Topic:
             )
 
     def limits_content(self) -> bool:
-        """Whether the content of every batch is limited; raise NotFound, KafkaUnavailable."""
+        """Whether every batch has a limited content; raise NotFound, KafkaUnavailable."""
         return self._config()["compression.type"] == CODEC
 
     def may_write(self) -> bool:

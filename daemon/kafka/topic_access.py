@@ -81,7 +81,7 @@ def _may_describe(admin: AdminClient, timeout_s: float) -> bool:
 def principal_of(options: Mapping[str, str]) -> str | None:
     """Return the principal under which a client appears at a broker with default settings.
 
-    None if that cannot be known, as with certificates and tokens.
+    None if that is unknown, as with certificates and tokens.
     """
     if not options.get("security.protocol", "").upper().startswith("SASL"):
         return None

@@ -44,7 +44,7 @@ from state.store import Store
 
 
 WATCH_S: Final = 2.0
-"""How often the newest event of a source that another daemon relays is queried."""
+"""Interval of queries for the newest event of a source that another daemon relays."""
 
 
 class RelayLoop:
@@ -116,7 +116,7 @@ class RelayLoop:
             tail.follow(heartbeat)
 
     def cross_gap(self) -> CrossedRelayGap:
-        """Continue after events lost (``daemon.relay.gap``); must not be called while relaying.
+        """Continue after lost events (``daemon.relay.gap``); must not be called while relaying.
 
         Raises InvalidRequest if there is no gap, and the errors of ``run``.
         """
@@ -207,7 +207,9 @@ def build_relay(
 
 
 class _SourceWatch:
-    """Polls the newest event id of a source that another daemon relays, so that lag is known here too."""
+    """Polls the newest event id of a source that another daemon relays, so that this daemon knows the lag,
+    too.
+    """
 
     def __init__(self, name: str, source: SourceConfig) -> None:
         self._uris = source.metastore

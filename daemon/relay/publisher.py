@@ -1,9 +1,9 @@
 """Publishes records to the topic in the order of the log.
 
 An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After
-a failure that leaves open which records arrived, it is discarded with all its pending records. A new producer
-continues at the present end of the topic, and readers drop duplicates. Acknowledgements therefore arrive in
-order, and the last one covers all records before it.
+a failure that leaves open which records arrived, the relay discards it with all its pending records. A new
+producer continues at the present end of the topic, and readers drop duplicates. Acknowledgements therefore
+arrive in order, and the last one covers all records before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RelaySettings(OutboxSettings):
     """One source's relay: the section of the configuration, and the values that only tests vary."""
 
     signatures: Signatures | None = None
-    """If given, all records are signed."""
+    """If given, it signs all records."""
     check_s: float = 1.0
     """How often the relay compares its position with the metastore's current id."""
     linger_ms: int = 5
@@ -45,11 +45,11 @@ class RelaySettings(OutboxSettings):
     delivery_timeout_s: float = 60.0
     """How long the producer retries on its own; then the relay restarts from the end of the topic."""
     store_s: float = 5.0
-    """How often to store the position. It is used only if the topic is empty, and may lag."""
+    """How often to store the position. It matters only if the topic is empty, and may lag."""
 
 
 class Publisher:
-    """One producer. Used by one thread; after an error it can only be closed."""
+    """One producer. For one thread; after an error, it can only close."""
 
     def __init__(
         self, broker: BrokerSettings, topic: TopicSettings, settings: RelaySettings, *, after: Position
@@ -115,7 +115,7 @@ class Publisher:
         failpoint("relay.acknowledged")
 
     def close(self) -> None:
-        """Discard records without acknowledgement; none of them is sent any more."""
+        """Discard records without acknowledgement; it sends none of them any more."""
         self._producer.purge()
         if self._producer.flush(1.0) == 0:
             self._producer.close()  # with records left, this would wait indefinitely

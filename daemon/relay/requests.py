@@ -1,8 +1,8 @@
 """Requests about the relay of one source: continue after a gap.
 
 A running daemon gets them as files. Without a daemon, the command opens the relay itself
-(``daemon.status.client.serve_request``). ``{"do": "cross-gap"}`` is answered with
-``{"after": ..., "upto": ...}``, and refused if there is no gap.
+(``daemon.status.client.serve_request``). ``{"do": "cross-gap"}`` gets the answer ``{"after": ..., "upto":
+...}``, and refused if there is no gap.
 """
 
 from __future__ import annotations

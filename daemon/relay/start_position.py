@@ -1,7 +1,7 @@
 """Finds the position at which a relay starts: after the last record of its topic.
 
-The topic itself shows which records were written before the relay ended. The relay resumes in four steps, and
-writes nothing before all of them have succeeded:
+The topic itself shows the records from before the relay ended. The relay resumes in four steps, and writes
+nothing before all of them have succeeded:
 
 1. Find the last record of the topic (``topic_end``).
 2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either,
@@ -9,10 +9,10 @@ writes nothing before all of them have succeeded:
    otherwise omit the events in between.
 3. Verify that the metastore is not behind this position.
 4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or
-   one restored from a backup, whose ids mean other events. An event of which only some parts are in the topic
-   must be split into the same parts again, because readers have already applied the first ones. A commit
-   split differently now (the files of a listed partition have been compacted, or ``record_bytes_max`` was
-   changed) is completed without its write events, which readers then fetch for themselves.
+   one restored from a backup, whose ids mean other events. An event with only some parts in the topic needs
+   the same parts again, because readers have already applied the first ones. A commit split differently now
+   (after a compaction of a listed partition, or a change of ``record_bytes_max`` was changed) is completed
+   without its write events, which readers then fetch for themselves.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the event from which on open transactions must be observed; None if unknown."""
+        """Return the event from which on the relay must observe open transactions; None if unknown."""
         value = self._store.get(self._key + _LOOK_BACK)
         return (int(value) or None) if value is not None and value.isdigit() else None
 
@@ -179,7 +179,9 @@ def _require_complete(last: LocatedRecord) -> None:
 
 
 def _is_split_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
-    """Return whether the event is split as before, so that its remaining parts continue the topic."""
+    """Return whether the event has the same parts as before, so that the
+    remaining ones continue the topic.
+    """
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(
         orjson.loads(item.records[part].value) == orjson.loads(last.value)

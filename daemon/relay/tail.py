@@ -172,7 +172,7 @@ class Tail:
             self._pause(heartbeat, pause_s)
 
     def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
-        """Wait for the pause, a nudge or the end; a long pause is cut into pieces to notice the end."""
+        """Wait for the pause, a nudge or the end; a long pause has several parts, to notice the end."""
         end_s = time.monotonic() + pause_s
         while not heartbeat.stopping.is_set() and (left_s := end_s - time.monotonic()) > 0:
             if self._nudge.wait(min(left_s, STOP_NOTICED_S)):

@@ -2,14 +2,14 @@
 
 That is usually the last one. But another program may have written records after it. A relay that took those
 for the end would stop, or relay everything again, so it chooses the highest position of the last records that
-the metastore knows. Each record of a relay follows all events before it, so none is left out.
+the metastore knows. Each record of a relay follows all events before it, so the topic lacks none.
 
-Records above the newest event of the metastore have one of two causes. Either the metastore was restored from
-a backup; then they continue the topic event by event, and the relay must stop. Or they are foreign
-(``daemon.consumer.log_check``). They are skipped only if none of them continues the topic, and only above the
-position that the relay itself has stored.
+Records above the newest event of the metastore have one of two causes. Either the metastore comes from a
+backup; then they continue the topic event by event, and the relay must stop. Or they are foreign
+(``daemon.consumer.log_check``). The relay skips them only if none of them continues the topic, and only above
+the position that the relay itself has stored.
 
-If records are signed, ``records`` has only those of the relay.
+With signatures, ``records`` has only those of the relay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.event_log.positions import Position
 log = structlog.get_logger(__name__)
 
 _LOOK_BACK: Final = 50
-"""Offsets at the end of the topic among which the highest position is chosen."""
+"""Offsets at the end of the topic in which to look for the highest position."""
 
 
 def find_end(
@@ -35,7 +35,7 @@ def find_end(
 ) -> LocatedRecord | None:
     """Return the newest record of the topic without foreign ones; None if the topic is empty.
 
-    ``load_position`` returns the position that the relay has stored; it is called if records are above the
+    ``load_position`` returns the position that the relay has stored; it runs if records are above the
     metastore's newest event. Raises Transient, StateCorrupt.
     """
     last = find_last(records)

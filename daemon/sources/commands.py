@@ -1,4 +1,4 @@
-"""``tideline files check``: whether a directory can be read and written as replicas do.
+"""``tideline files check``: reads and writes a directory as replicas do.
 
 A smoke test for clusters that no test of Tideline has seen. The directory can be on any file system that
 ``read_roots`` or a target's warehouse can be on. The check writes into a directory with a hidden name, and
@@ -43,8 +43,8 @@ def files() -> None:
 def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) -> None:
     """List, write, read, replace and remove files in the directory URI, with the settings of 'files'.
 
-    The files have names that Hive and Spark ignore, and are removed again. The first call that fails ends the
-    command with 1.
+    The files have names that Hive and Spark ignore; the command removes them again. The first call that fails
+    ends the command with 1.
     """
     from handlers.files.paths import parse_location
     from handlers.files.systems.schemes import open_file_systems

@@ -60,10 +60,9 @@ class CallMetrics(MetricTable):
 def measured_metastore(
     metrics: CallMetrics, cluster: str, beat: Callable[[], None] = lambda: None
 ) -> type[Metastore]:
-    """Return a client class for ``cluster`` (the name of a source or target). Clones are measured too.
+    """Return a client class for ``cluster`` (the name of a source or target). It measures clones, too.
 
-    ``beat`` is called after every call that was answered, so that many calls in one batch are seen as
-    progress.
+    ``beat`` is called after every answered call, so that many calls in one batch count as progress.
     """
 
     class MeasuredMetastore(Metastore):

@@ -36,7 +36,7 @@ class NotificationLog(SameTableSource, Protocol):
         """Return whether the event concerns the database (and one of the tables)."""
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return the transactions that are open, and those aborted and not yet forgotten."""
+        """Return the open transactions, and those aborted and not yet forgotten."""
 
     def database_names(self) -> list[str]:
         """Return the names of all databases."""

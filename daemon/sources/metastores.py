@@ -34,11 +34,11 @@ class MetastoreClients:
         self._pools = {uris: ConnectionPool(uris, connections_max=limit) for uris, limit in limits.items()}
 
     def source(self, name: str, beat: Callable[[], None] = ignore_beat) -> Metastore:
-        """Return a client of a source; call ``beat`` after every call that was answered."""
+        """Return a client of a source; call ``beat`` after every answered call."""
         return self._client(name, self._config.sources[name], beat)
 
     def target(self, name: str, beat: Callable[[], None] = ignore_beat) -> Metastore:
-        """Return a client of a target; call ``beat`` after every call that was answered."""
+        """Return a client of a target; call ``beat`` after every answered call."""
         return self._client(name, self._config.targets[name], beat)
 
     def _client(self, name: str, cluster: SourceConfig | TargetConfig, beat: Callable[[], None]) -> Metastore:

@@ -1,8 +1,9 @@
 """Reads the notification log as an outbox: every event once and in order, commits with their write events.
 
 The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in
-commit order (reference: hive-replication.md §1.5). A gap therefore means that the log was cleaned before it
-was read, and is never skipped. A repeated or unordered event cannot come from the log of one metastore.
+commit order (reference: hive-replication.md §1.5). A gap therefore means that the log lost events before the
+relay read them, and the relay never skips it. A repeated or unordered event cannot come from the log of one
+metastore.
 
 Events become records in ``outgoing_events``. The same code fills gaps of the topic for consumers
 (``records``), so that both produce the same bytes. None of it needs unlimited memory (``EventBatches``).
@@ -32,9 +33,9 @@ from state.errors import GapDetected, Inconsistent, LimitExceeded, MetastoreUnav
 
 
 _LOOK_BACK_EVENTS: Final = 10_000
-"""Events observed again after a restart if it is not known from which on that is necessary."""
+"""Events to observe again after a restart, if the necessary number is unknown."""
 _LOOK_BACK_EVENTS_MAX: Final = 200_000
-"""Most events observed again; partitions of transactions that are open for longer are listed by replicas."""
+"""Maximum number of events to observe again; replicas list partitions of transactions open for longer."""
 _OVERHEAD_BYTES: Final = 65_536
 """Difference between the largest record and the topic's limit: headers, key, and the overhead of
 compression."""
@@ -72,8 +73,7 @@ class Outbox:
             unlogged=unlogged,
         )
         self.observed_from: int | None = None
-        """After a restart: the event from which on the log is observed again (``look_back`` before it); None
-        if unknown."""
+        """After a restart: the first event to observe again (``look_back`` before it); None if unknown."""
 
     @property
     def unlogged(self) -> UnloggedPartitions | ListedWrites | None:
@@ -108,7 +108,7 @@ class Outbox:
     def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
         """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch.
 
-        The list is empty if there are none yet. Raises GapDetected, Inconsistent (the log's order is broken),
+        The list is empty if there are none yet. Raises GapDetected, Inconsistent (wrong order of the log),
         Transient.
         """
         self._encoder.learn()
@@ -146,8 +146,8 @@ class Outbox:
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
-        """Return the event from which on a restart after ``event_id``,
-        the last one read, observes the log; 0 if allocations of open transactions may have been missed.
+        """Return the event from which on a restart after ``event_id``, the last one read, observes the log; 0
+        if it may lack allocations of open transactions.
         """
         if self.unlogged is None:
             return event_id + 1
@@ -186,7 +186,7 @@ class Outbox:
     def find_lost(self, after: int) -> range:
         """Return the ids after ``after`` that the log does not contain any more.
 
-        The range is empty if the next event can be read or does not exist.
+        The range is empty if the next event is readable or does not exist.
 
         Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too
         large to tell.
@@ -197,13 +197,13 @@ class Outbox:
         return range(after + 1, last + 1)
 
     def skip_to(self, event_id: int) -> None:
-        """Observe nothing of the events up to ``event_id``, because some of them are lost."""
+        """Observe nothing of the events up to ``event_id``, because some of them are missing."""
         self.observed_from = event_id + 1
         if self.unlogged is not None:
             self.unlogged.start_after(event_id)
 
     def close(self) -> None:
-        """Close all connections; they are opened again on the next use."""
+        """Close all connections; the next use opens them again."""
         self._encoder.close()
         self._writes.close()
         self._log.close()
@@ -287,7 +287,7 @@ class EventBatches:
             self._limit = min(self._batch_events, self._limit * 2)
 
     def close(self) -> None:
-        """Close the connection; it is opened again on the next use."""
+        """Close the connection; the next use opens it again."""
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -1,10 +1,10 @@
 """Turns events of a notification log into the records of a topic.
 
-Commits are completed with their write events (``write_events``), which their messages do not contain, and
-with the files of partitions that have no write event (``unlogged_partitions``).
+Commits get their write events (``write_events``), which their messages do not contain, and with the files of
+partitions that have no write event (``unlogged_partitions``).
 
 No event stops the log for all others. A single event that is larger than the limit becomes a record that
-names its database and table (``locate_event``), if they can be found, and the reason. So does a commit whose
+names its database and table (``locate_event``), if it finds them, and the reason. So does a commit whose
 write events the metastore cannot return.
 """
 
@@ -44,7 +44,7 @@ from state.transactions.open_candidates import CandidateWrite
 log = structlog.get_logger(__name__)
 
 _COMMITS_AT_ONCE: Final = 32
-"""Commits whose write events are fetched before it is checked whether the batch is large enough."""
+"""Commits to complete with write events between two checks of the batch's size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,9 @@ class OutboxSettings:
     write_connections: int = 2
     """Additional connections to the metastore, which fetch the write events of commits in parallel."""
     fills_gaps: bool = False
-    """Whether a consumer reads events that the topic has lost. Partitions without a write event of a source
-    that reports the others are left to replicas."""
+    """Whether a consumer reads events that the topic has lost. Replicas handle partitions without a write
+    event of a source that reports the others.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ class EventEncoder:
         return self._listed or self._unlogged
 
     def learn(self) -> None:
-        """Ask once for a connection whether the metastore reports write events, if files can be listed
-        otherwise. Raises Transient.
+        """Ask once for a connection whether the metastore reports write events, if listings can replace them.
+        Raises Transient.
 
         Its version does not tell: vendors have added the call to Hive 3 (reference: hive-3.1-source.md §1).
         """
@@ -143,9 +144,7 @@ class EventEncoder:
         self._is_asked = True
 
     def close(self) -> None:
-        """End the listings; the metastore is asked again at the next use, because it may be another
-        version.
-        """
+        """End the listings; the next use asks the metastore again, because it may be another version."""
         if self.unlogged is not None:
             self.unlogged.close()
         self._listed, self._is_asked = None, False
@@ -311,11 +310,11 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
 
 
 def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str | None]:
-    """Return the names of the database and table of an event that is too large to be read.
+    """Return the names of the database and table of an event too large to read.
 
-    They are None if they cannot be found. The metastore counts events by database and table without reading
-    their messages. All databases are asked in turn, then the tables of the one that has the event are halved
-    until one is left. An event of a database that no longer exists is not found.
+    They are None if they remain unknown. The metastore counts events by database and table without reading
+    their messages. The search counts in all databases in turn, then halves the tables of the one that has the
+    event until one remains. It does not find an event of a database that no longer exists.
 
     Raises Transient.
     """

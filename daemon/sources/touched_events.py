@@ -25,9 +25,9 @@ _ABORT: Final = "ABORT_TXN"
 
 
 def observe(notification: NotificationEvent, touched: TouchedPartitions, databases: Container[str]) -> None:
-    """Record the event if it concerns one of ``databases`` (in lower case); an unusable event is ignored.
+    """Record the event if it concerns one of ``databases`` (in lower case); ignore an unusable event.
 
-    Commits are not handled here: the reader of one calls ``TouchedPartitions.end``.
+    This does not handle commits: the reader of one calls ``TouchedPartitions.end``.
     """
     try:
         event = _decode(notification, touched, databases)

@@ -1,22 +1,22 @@
 """Lists the partitions that a transaction wrote without a write event, as soon as the relay meets the commit.
 
 Hive logs write events for only the first of several static partitions of a multi-insert (reference:
-hive-replication.md §0c.2). The files of the others can only be found by listing their directories, and only
-until a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it
-within a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. A
-partition without its own part is listed at replay, as before.
+hive-replication.md §0c.2). Only a listing of their directories finds the files of the others, and only until
+a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it within
+a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. Replay lists
+a partition without its own part, as before.
 
-A file may have been moved to the change manager when a replica copies it. There it can only be found by its
-checksum, which Hive records in write events. The relay therefore reads listed files of up to
-``CHECKSUM_BYTES_MAX`` and records the checksum in the form that the transaction's logged files have. Larger
-ones are recorded without, and are lost if removed before they are copied.
+A file may be in the change manager when a replica copies it. There it has only its checksum as a name, which
+Hive records in write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and
+records the checksum in the form that the transaction's logged files have. It records larger ones without, and
+a file removed before its copy is lost.
 
-Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that
-fails or takes longer than ``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At
+Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and it gives up a
+listing that fails or takes longer than ``TIMEOUT_S``, together with all others in the next ``PAUSE_S``. At
 most ``LISTED_MAX`` partitions of one commit are listed. A partition that was renamed since, or whose table
-was, is left to the replicas: another one may have its directory and its write id by now. Only tables that
-have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions
-under a write id without writing any files.
+was, goes to the replicas: another one may have its directory and its write id by now. It considers only
+tables with at least one write event of the transaction: ANALYZE and other statements touch partitions under a
+write id without writing any files.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class UnloggedPartitions:
         self.listed = 0
         """Partitions listed."""
         self.unlisted = 0
-        """Partitions that could not be listed, so that replicas do it."""
+        """Partitions whose listing failed, so that replicas do it."""
 
     @property
     def tables_to_scan(self) -> tuple[str, ...]:
@@ -153,10 +153,10 @@ class UnloggedPartitions:
     def complete(
         self, writes: CommitWrites, select_same: Callable[[LoggedWrite, Iterable[str]], Container[str]]
     ) -> bool:
-        """Add the files of unlogged partitions to a commit; return whether all of them were found.
+        """Add the files of unlogged partitions to a commit; return whether it found all of them.
 
-        ``select_same`` returns which partitions still have their names at the source. It is called after
-        their directories were listed; the files of the others have to be found by replicas.
+        ``select_same`` returns which partitions still have their names at the source. It runs after the
+        listing of their directories; replicas have to find the files of the others.
         """
         touched, event_id = self._touched.end(writes.commit.txn_id), self.event_id or 0
         logged = writes.parts.tables()
@@ -195,7 +195,7 @@ class UnloggedPartitions:
             self._pool = None
 
     def _list(self, location: str, write_id: int, sample: str) -> WriteListing | None:
-        """List one partition; None if that is not possible now, or if files may have been removed already."""
+        """List one partition; None if that is not possible now, or if files may be gone already."""
         if self._clock() < self._paused_until_s or (self._running is not None and not self._running.done()):
             return None
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="relay-listing")
@@ -227,7 +227,7 @@ class UnloggedPartitions:
         return replace(listing, files=tuple(files))
 
     def _with_checksum(self, file: SourceFile, sample: str, cm_root: str) -> SourceFile:
-        """Return ``file`` with its checksum, in the form that ``sample`` has, if it can be computed."""
+        """Return ``file`` with its checksum, in the form that ``sample`` has, if it is computable."""
         location = parse_location(file.uri)
         digest = new_digest_like(location, sample)
         files = self._file_systems.of(location)

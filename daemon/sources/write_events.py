@@ -1,16 +1,16 @@
 """Fetches the write events of commits, in parallel and in bounded memory.
 
-COMMIT_TXN does not name the files; they are read by transaction (``get_all_write_event_info``). Commits that
-report that they wrote nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one batch run in
-parallel on additional connections, because sequential round trips would be the slowest part of the relay.
-Write events are passed on one by one (``CommitParts``), so that a transaction with a hundred thousand of them
-does not have to fit into memory.
+COMMIT_TXN does not name the files; this module reads them by transaction (``get_all_write_event_info``).
+Commits that report that they wrote nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one
+batch run in parallel on additional connections, because sequential round trips would be the slowest part of
+the relay. It passes on write events one by one (``CommitParts``), so that a transaction with a hundred
+thousand of them does not have to fit into memory.
 
 One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails
-while it answers, its write events are read page by page: for each database (and table, if known). If that is
-not possible either, the commit is relayed without them and says why; each policy concerned then reads them
-for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count only
-after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
+while it answers, this module reads its write events page by page: for each database (and table, if known). If
+that is not possible either, the commit goes out without them and says why; each policy concerned then reads
+them for itself (``handlers.replication.transactions.copies.source_writes``). Failures of the metastore count
+only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse_commit(event: NotificationEvent) -> Commit | None:
 
 @dataclass(slots=True)
 class CommitWrites:
-    """The write events of one commit, or the reason why they could not be read."""
+    """The write events of one commit, or the reason why they are missing."""
 
     commit: Commit
     parts: CommitParts
@@ -122,7 +122,7 @@ class WriteEventReader:
         self._troubles.pop(txn_id, None)
 
     def _read_whole(self, writes: CommitWrites, log: NotificationLog) -> bool:
-        """Return False if the answer is too large or was refused."""
+        """Return False if the answer is too large, or the metastore refused."""
         try:
             log.receive_write_events(writes.commit.txn_id, writes.parts)
         except Unsupported:

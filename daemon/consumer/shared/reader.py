@@ -1,8 +1,8 @@
 """The shared reader of a source: reads the topic once for all projections that are near its end.
 
 A projection reads through a ``Subscription``. The first one that starts determines where the shared reader
-begins; it looks back somewhat, because the others have been stopped or killed near this position, too. One
-that is far ahead moves it on, and those that are behind it read on their own until they are near.
+begins; it looks back somewhat, because the others stopped near this position, too. One that is far ahead
+moves it on, and those that are behind it read on their own until they are near.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class SharedReader:
 
         ``wake`` is called when it can take events or has to leave, under a lock: it must not call the reader.
 
-        The shared reader is started if it does not run and ``starts`` is set. Raises the failure that keeps
-        it from reading.
+        Starts the shared reader if it does not run and ``starts`` is set. Raises the failure that keeps it
+        from reading.
         """
         reading = self._find_reading(position, starts=starts)
         if reading is None:

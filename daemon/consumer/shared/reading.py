@@ -129,7 +129,7 @@ class SharedReading:
             return taken, taken[-1].event.time_s if member.backlog else window.end_s
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return how far everything that concerns a member is applied, with the time of the last event;
+        """Return the position up to which a member has applied its events, with the time of the last one;
         None if it has something to do.
         """
         with self._changed:

@@ -1,9 +1,9 @@
 """How a projection reads: together with the others of its source while it is near them, else on its own.
 
-A subscription is used like its own reader (``EventReader``). It joins the shared reader if its position
-lies in the window of that one; otherwise it reads with its own client until it does, and then closes the
-client. It leaves the shared reader if it does not keep up, if there is a gap, or if the shared reader is
-stuck. Wherever it reads, its events come in order, each once, and none that may concern it is missing.
+A subscription behaves like its own reader (``EventReader``). It joins the shared reader if its position lies
+in the window of that one; otherwise it reads with its own client until it does, and then closes the client.
+It leaves the shared reader if it does not keep up, if there is a gap, or if the shared reader is stuck.
+Wherever it reads, its events come in order, each once, and none that may concern it is missing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Subscription:
         return self.is_joined
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return how far everything that concerns the projection is applied, with the time of the last event;
-        None if unknown, or if it has something to do. For any thread.
+        """Return the position up to which the projection has applied its events, with the time of the last
+        one; None if unknown, or if it has something to do. For any thread.
         """
         joined = self._joined
         return None if joined is None else joined[0].find_passed(joined[1])

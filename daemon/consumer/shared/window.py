@@ -1,11 +1,11 @@
 """The last events of a source, and those that wait for each projection: memory of a shared reader.
 
-A projection joins if its position lies in the window. From then on, each event that concerns it is put into
-its backlog (``Member``), and all others only move the end of the window. So a projection that no event
-concerns costs nothing, however many events there are.
+A projection joins if its position lies in the window. From then on, each event that concerns it goes into its
+backlog (``Member``), and all others only move the end of the window. So a projection that no event concerns
+costs nothing, however many events there are.
 
-Window and backlogs are bounded. A member whose backlog becomes too long leaves: its backlog is dropped, and
-it continues on its own from the last event that it took.
+Window and backlogs have limits. A member whose backlog becomes too long leaves: it loses the backlog, and
+continues on its own from the last event that it took.
 
 Not thread-safe; ``reading`` locks.
 """
@@ -36,11 +36,11 @@ class SharedEvent:
 
     @property
     def position(self) -> Position:
-        """The position after it was applied."""
+        """The position after it."""
         return Position(self.event.event_id, self.event.part, self.event.parts)
 
     def is_covered_by(self, position: Position) -> bool:
-        """Whether it is applied at this position."""
+        """Whether this position includes it."""
         return position.covers(self.event.event_id, self.event.part)
 
 
@@ -63,7 +63,7 @@ class Member:
         self.backlog_bytes += shared.size_bytes
 
     def take(self, events_max: int, bytes_max: int) -> list[SharedEvent]:
-        """Return the next events, until one of the limits is reached."""
+        """Return the next events, up to one of the limits."""
         taken: list[SharedEvent] = []
         size_bytes = 0
         while self.backlog and len(taken) < events_max and size_bytes < bytes_max:
@@ -94,7 +94,7 @@ class EventWindow:
         self._members: list[Member] = []
         self._by_database: dict[str, list[Member]] = {}
         self._of_all: list[Member] = []
-        """The members that may be concerned by events of other databases, too."""
+        """The members that events of other databases may concern, too."""
         self._waiting_bytes = 0
         """Of the events in all backlogs."""
         self.start = start
@@ -148,7 +148,7 @@ class EventWindow:
         member.leave()
 
     def take(self, member: Member, events_max: int, bytes_max: int) -> list[SharedEvent]:
-        """Return the next events of a member, until one of the limits is reached."""
+        """Return the next events of a member, up to one of the limits."""
         before_bytes = member.backlog_bytes
         taken = member.take(events_max, bytes_max)
         self._waiting_bytes -= before_bytes - member.backlog_bytes
@@ -157,7 +157,7 @@ class EventWindow:
         return taken
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return how far everything that concerns a member is applied, with the time of the last event;
+        """Return the position up to which a member has applied its events, with the time of the last one;
         None if it has something to do.
         """
         if member.backlog or member.is_applying or member.has_left or self.end_s is None:

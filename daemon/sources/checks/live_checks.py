@@ -1,6 +1,6 @@
 """Live checks of metastores and topics, for ``tideline config check --live``.
 
-All problems are reported at once, because every fix requires a restart of the metastore (reference:
+The check reports all problems at once, because every fix requires a restart of the metastore (reference:
 event-listeners.md §4). A problem makes replication impossible; a warning can lead to lost data in case of an
 outage.
 
@@ -47,7 +47,9 @@ class CheckedMetastore(SourceMetastore, Protocol):
 def live_problems(
     config: Config, connect: Callable[[Sequence[str]], CheckedMetastore] | None = None
 ) -> list[Problem]:
-    """Check every metastore and topic of the configuration; every failure is a problem, so none is raised."""
+    """Check every metastore and topic of the configuration; it reports every failure as a problem and raises
+    none.
+    """
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     problems: list[Problem] = []
     retention_s = 0.0

@@ -1,9 +1,9 @@
 """The live check of a relay's lag, for a source that does not report which files a transaction wrote.
 
-The relay of such a source lists the directories of each commit. A compaction takes them away, so that the
-table is loaded again. Hive looks for tables to compact at intervals: a relay that is further behind meets
-more and more such commits. The status shows the same of a relay that runs (``daemon.retention``); the check
-also sees one that does not, and one of another daemon.
+The relay of such a source lists the directories of each commit. A compaction removes them, so that the
+replica loads the table again. Hive looks for tables to compact at intervals: a relay that is further behind
+meets more and more such commits. The status shows the same of a relay that runs (``daemon.retention``); the
+check also sees one that does not, and one of another daemon.
 """
 
 from __future__ import annotations

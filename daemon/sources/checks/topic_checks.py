@@ -1,4 +1,4 @@
-"""Live checks of a source's topic: whether it can be used, and who else may write to it."""
+"""Live checks of a source's topic: whether it is usable, and who else may write to it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check_topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
 def access_problems(place: str, access: TopicAccess | None, own: str | None) -> Iterator[Problem]:
     """Yield a warning unless only the relay may write; ``own`` is its principal, if known.
 
-    If it is unknown, one writer is assumed to be the relay.
+    If it is unknown, the check takes a single writer for the relay.
     """
     if access is None:
         reason = (

@@ -1,9 +1,8 @@
 """Live checks of a source that does not report which files a transaction wrote: Hive 3.1, and builds near it.
 
-The relay finds these files by the events of the log and by listing directories (reference:
-hive-3.1-source.md §1). That works as long as the files exist: in the warehouse, or in the change manager's
-root. Whatever shortens this time, or keeps a write out of the log, makes tables be loaded again, and is a
-warning.
+The relay finds these files by the events of the log and by listing directories (reference: hive-3.1-source.md
+§1). That works as long as the files exist: in the warehouse, or in the change manager's root. Whatever
+shortens this time, or keeps a write out of the log, causes further loads of tables, and is a warning.
 
 The newest events of the log show facts that the settings of the writers do not. A transaction that changed a
 full-ACID table but logged no INSERT comes from a writer with ``hive.metastore.dml.events=false``, or from a
@@ -45,7 +44,7 @@ SOURCE_FOR: Final = "repl.source.for"
 COMPACTOR_CHECK: Final = "hive.compactor.check.interval"
 INITIATOR: Final = "hive.compactor.initiator.on"
 EVENTS_MAX: Final = 5_000
-"""So many of the newest events are read."""
+"""Number of newest events to read."""
 RESTART_S: Final = 60.0
 PAGE: Final = 500
 _EXAMPLES: Final = 3
@@ -179,7 +178,7 @@ def _object_stores(place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
 
 
 def _compactor(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
-    """Warn of a compactor that begins sooner than a relay can be restarted."""
+    """Warn of a compactor that begins sooner than a relay can restart."""
     interval_s = read_seconds(metastore, COMPACTOR_CHECK)
     if metastore.config_value(INITIATOR).lower() == "true" and 0 < interval_s < RESTART_S:
         yield Problem(
@@ -286,7 +285,7 @@ def _add_examples(examples: list[str], tables: Iterable[str]) -> None:
 
 
 def _read_newest(metastore: SourceMetastore) -> Iterator[Event]:
-    """Yield the newest events that matter; those that cannot be read are left out."""
+    """Yield the newest events that matter, without unreadable ones."""
     newest = metastore.current_event_id()
     after = max(0, newest - EVENTS_MAX)
     while after < newest and (page := metastore.next_events(after, PAGE)):

@@ -46,8 +46,8 @@ _OPENING: Final = "OPEN_TXN"
 def observe(notification: NotificationEvent, candidates: OpenCandidates, databases: Container[str]) -> None:
     """Record the event; its facts about tables only for ``databases`` (in lower case).
 
-    If an event about a table is unusable, its open writes count as not complete. Commits are not handled
-    here: the reader of one calls ``OpenCandidates.end``.
+    If an event about a table is unusable, its open writes count as not complete. This does not handle
+    commits: the reader of one calls ``OpenCandidates.end``.
     """
     try:
         event = _decode(notification, candidates, databases)

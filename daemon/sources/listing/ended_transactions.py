@@ -4,8 +4,8 @@ Hive 3.1 logs no ABORT_TXN for a transaction that times out (reference: hive-3.1
 would keep its record permanently, and would observe the log from its allocation on after each restart.
 
 A transaction that is not open may have committed after the last event that the relay has read. So the
-metastore returns first the open transactions and then its newest event: a transaction known before, is not
-open, and is still known when that event has been observed, has ended without one.
+metastore returns first the open transactions and then its newest event: a transaction known before that is
+not open, and still known after the observation of that event, has ended without one.
 
 The answer also shows when no transaction of before the relay is open any more, so that none is unknown.
 """
@@ -39,7 +39,7 @@ class EndedTransactions:
     clock: Callable[[], float] = time.monotonic
     ask_s: float = ASK_S
     _known: frozenset[int] = frozenset()
-    """Transactions known when the metastore was asked."""
+    """Transactions known at the time of the query."""
     _answer: Future[tuple[frozenset[int], int]] | None = None
     _asked_s: float = field(init=False)
 
@@ -47,7 +47,9 @@ class EndedTransactions:
         self._asked_s = self.clock()
 
     def forget(self, candidates: OpenCandidates, event_id: int) -> None:
-        """Forget the transactions that ended without an event; everything up to ``event_id`` is observed."""
+        """Forget the transactions that ended without an event; the relay has observed everything up to
+        ``event_id``.
+        """
         if self._answer is None:
             self._ask(candidates)
         elif self._answer.done():

@@ -3,14 +3,14 @@
 The relay makes them itself when it meets a commit, as parts of the same form, so that everything behind it
 stays as it is. Which tables and partitions a transaction may have written follows from the events between its
 allocations and its commit (``candidate_events``); which files, from INSERT events and a listing of the
-directories of its write ids (``one_write``). The commits of a batch are listed in parallel.
+directories of its write ids (``one_write``). The relay lists the commits of a batch in parallel.
 
-Missing files are never assumed not to exist: a part says that the table's files are incomplete, and why, and
+It never takes missing files for nonexistent: a part says that the table's files are incomplete, and why, and
 replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
-directories are not listed, and for a commit whose allocations may have been missed.
+directories the relay does not list, and for a commit whose allocations it may have missed.
 
-A file system or metastore that fails holds up the relay, because nothing is wrong with the write: an attempt
-is repeated until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this write is incomplete.
+A file system or metastore that fails holds up the relay, because nothing is wrong with the write: the relay
+repeats an attempt until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this write is incomplete.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ T = TypeVar("T")
 ATTEMPTS_MIN: Final = 5
 PATIENCE_S: Final = 60.0
 SAMPLE_EVERY: Final = 50
-"""One of so many writes is checked for partitions that no event names."""
+"""Number of writes of which one is checked for partitions that no event names."""
 LISTED_AT_ONCE: Final = 50
-"""Partitions listed one after the other, and checked by one call."""
+"""Partitions to list one after the other, and to check with one call."""
 THREADS: Final = 4
 BEAT_S: Final = 1.0
 HANG_S: Final = 60.0
@@ -95,7 +95,7 @@ class ListedWrites:
         self._pool = LogConnections(connect, THREADS, "relay-listing")
         self._ended = EndedTransactions(self._pool, clock)
         self._troubles: dict[tuple[str, int], tuple[float, int]] = {}
-        """When a write could not be listed for the first time, and how often since."""
+        """Time of the first failed listing of a write, and the number of failures since."""
         self.event_id: int | None = None
         """The last event observed; None before the first."""
         self.listed = 0
@@ -103,7 +103,9 @@ class ListedWrites:
         self.unlisted = 0
         """Those whose files may be incomplete, so that replicas load the table."""
         self.found_by_scan: set[str] = set()
-        """Tables with partitions that only a scan has found; they are scanned at each commit from then on."""
+        """Tables with partitions that only a scan has found; the relay scans them at each commit from then
+        on.
+        """
 
     @property
     def tables_to_scan(self) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ class ListedWrites:
 
     @property
     def knows_all(self) -> bool:
-        """Whether no transaction is open whose allocations may have been missed."""
+        """Whether the allocations of all open transactions are known."""
         return self._candidates.knows_all
 
     @property
@@ -143,7 +145,7 @@ class ListedWrites:
             self._candidates.end(commit.txn_id)
 
     def miss(self, event_id: int) -> None:
-        """Record that the event is unreadable, whatever it is about."""
+        """Record an unreadable event, whatever it is about."""
         self._candidates.miss()
         self._tools.others.clear()
         self.event_id = event_id
@@ -187,8 +189,8 @@ class ListedWrites:
         )
 
     def _choose_scans(self, write: CandidateWrite) -> Scans:
-        """Return when partitions are looked for that no event names: always for tables that need it, and at
-        times for others, because not every such program is known.
+        """Return when to look for partitions that no event names: always for tables that need it, and at
+        times for others, because some such programs are unknown.
         """
         self._commits += 1
         if write.table in self._scan_tables or write.table in self.found_by_scan:
@@ -273,8 +275,9 @@ class ListedWrites:
             writes.parts.add_listed(info, incomplete=part.incomplete)
 
     def _note_scanned(self, write: CandidateWrite, parts: list[WrittenPart]) -> list[WrittenPart]:
-        """Return the parts. If a partition among them has no event, the table is scanned at each commit from
-        now on; and if only a check has found it, the table is loaded, because earlier ones may be missing.
+        """Return the parts. If a partition among them has no event, the relay scans the table at each commit
+        from now on; and if only a check has found it, replicas load the table, because earlier ones may be
+        missing.
         """
         scanned = [part.partition for part in parts if part.is_scanned]
         if not scanned or write.table in self.found_by_scan or write.table in self._scan_tables:

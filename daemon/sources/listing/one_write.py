@@ -1,11 +1,11 @@
 """The files of one write id in one table, of a source that does not report write events.
 
 They are those that INSERT events name, with their checksums, and those in the directories of the write id.
-Whether these are all is decided (``state.transactions.own_directories``). If they may not be, the write is
-reported as incomplete, and replicas load the table: it is never assumed that nothing else was there.
+This module decides whether these are all (``state.transactions.own_directories``). If files may be missing,
+it reports the write as incomplete, and replicas load the table: it never assumes that nothing else was there.
 
-The directory is listed first, and afterwards it is checked that table and partition are still those that the
-events were about: others may have the names, the directories and the write ids by now.
+It lists the directory first, and afterwards checks that table and partition are still those of the events:
+others may have the names, the directories and the write ids by now.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from state.transactions.own_directories import is_complete
 RENAMED: Final = "the table or partition was renamed or dropped before the relay listed its files"
 UNFINISHED: Final = "a stream has not finished a file of a committed transaction"
 UNFINISHED_S: Final = 30.0
-"""How long a file may take to be finished; streams finish it when they begin the next transaction."""
+"""Time limit for an unfinished file; streams finish it when they begin the next transaction."""
 AGAIN_S: Final = 0.5
 STREAMED: Final = (
     "the transaction is part of a batch that a stream writes into one directory; batches of one transaction "
@@ -49,8 +49,9 @@ STREAMED: Final = (
 
 
 Scans = Literal["always", "check", "suspected"]
-"""When partitions are looked for that no event names: always, always if that is cheap, or if the events do
-not look like those of an SQL statement."""
+"""When to look for partitions that no event names: always, always if that is cheap, or if the events do not
+look like those of an SQL statement.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,11 @@ class PreparedWrite:
     table: Table | None = None
     candidates: Mapping[str, Candidate] = field(default_factory=dict)
     incomplete: str | None = None
-    """Why the files cannot be found."""
+    """Why the files are missing."""
     is_check: bool = False
-    """Whether the events name partitions as those of SQL do, and the others are only looked at as a check."""
+    """Whether the events name partitions as those of SQL do, and the relay looks at the others only as a
+    check.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ def list_partitions(
     tools: ListingTools,
     sample: Sample | None,
 ) -> list[WrittenPart]:
-    """Return the files of the write in some of its candidates; those without files are left out.
+    """Return the files of the write in some of its candidates; without those that have no files.
 
     ``sample`` is a file of an INSERT event of the source. Raises Transient.
     """
@@ -256,7 +259,7 @@ def _select_same(
 ) -> set[str]:
     """Return the partitions that are still those that the events were about.
 
-    The metastore is not queried for a partition whose files INSERT events name, and whose listing adds
+    It does not query the metastore for a partition whose files INSERT events name, and whose listing adds
     nothing: then only the names of directories count.
     """
     write, known = prepared.write, prepared.table

@@ -1,9 +1,9 @@
 """The partitions of a table whose directory is not the one that their name gives, for scans.
 
 A scan looks at the directories below the one of the table, by their names. A partition added with a separate
-location, or that was renamed and has kept its directory, is not found in this way. Only the metastore knows
-it, and returning all partitions of a table is slow. The answer is therefore kept until an event may have
-changed it: a partition added, or altered with another location, or a change of the table.
+location, or that was renamed and has kept its directory, stays unseen in this way. Only the metastore knows
+it, and returning all partitions of a table is slow. The relay therefore keeps the answer until an event may
+have changed it: a partition added, or altered with another location, or a change of the table.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from state.errors import BadInput, LimitExceeded
 
 
 PARTITIONS_MAX: Final = 20_000
-"""Partitions of a table with more are not looked at."""
+"""The relay ignores partitions of a table with more."""
 OTHERS_MAX: Final = 1_000
-"""Each of them is listed at each scan, because the times of their directories are unknown."""
+"""Each scan lists all of them, because the times of their directories are unknown."""
 TABLES_MAX: Final = 1_000
 _BATCH: Final = 1_000
 _ALTERED: Final = frozenset({"ALTER_PARTITION", "ALTER_PARTITIONS"})
@@ -71,7 +71,7 @@ class OtherLocations:
                 del self._known[key]
 
     def clear(self) -> None:
-        """Forget all tables, because events were not observed."""
+        """Forget all tables, because the relay missed events."""
         with self._lock:
             self._observed += 1
             self._known.clear()

@@ -4,8 +4,8 @@ Hive's streaming API logs nothing if a partition exists, and HCatalog and Impala
 hive-3.1-source.md §1). A new delta changes the modification time of the partition's directory. Object stores
 have no such times; every directory is a candidate there.
 
-Only partitions below their table's directory are found. Directories that the metastore does not know are left
-out later, when the candidates are listed.
+It finds only partitions below their table's directory. The listing of the candidates later leaves out
+directories that the metastore does not know.
 """
 
 from __future__ import annotations

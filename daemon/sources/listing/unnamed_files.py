@@ -1,12 +1,12 @@
 """Files that no event names: whether they are complete, and their checksums.
 
 A stream leaves the file of a transaction empty, or without its end, until it begins the next one (reference:
-hive-3.1-source.md §1). Such a file must not be copied. Those of full-ACID tables are ORC, which ends in the
-word ``ORC`` and one byte.
+hive-3.1-source.md §1). Tideline must not copy such a file. Those of full-ACID tables are ORC, which ends in
+the word ``ORC`` and one byte.
 
 The change manager names files by their checksums. Files of up to ``READ_BYTES_MAX`` in all are therefore
 read, and get the checksum in the form that the source's INSERT events have; then replicas find them when a
-compaction has replaced them. The end of larger ones is not checked; a stream does not write them in one
+compaction has replaced them. It does not check the end of larger ones; a stream does not write them in one
 transaction.
 """
 
@@ -37,7 +37,7 @@ class Sample:
 def read_files(
     files: Iterable[OwnFile], file_systems: FileSystems, sample: Sample | None, *, is_orc: bool
 ) -> list[OwnFile] | None:
-    """Return the files with their checksums if they can be computed; None if one is not complete.
+    """Return the files with their checksums, as far as these are computable; None if one is incomplete.
 
     Raises NotFound if one is gone, and FilesUnavailable.
     """
