@@ -5,7 +5,7 @@ A child reports its progress as JSON lines on a pipe; its other output goes to t
 own process group, so that ending it ends its JVM too: a JVM that survived its driver could still write while
 the next driver begins. When the daemon dies, the child ends on its own (``daemon.process.signals``).
 
-Lines that are too long or not a JSON object are counted and ignored.
+It counts and ignores lines that are too long or not a JSON object.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STEP_S: Final = 0.1
 
 
 class Lines:
-    """Cuts a stream of bytes into lines of at most ``bytes_max``; longer ones are dropped and counted."""
+    """Cuts a stream of bytes into lines of at most ``bytes_max``; drops and counts longer ones."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -171,7 +171,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the whole process group; the work of a child may be interrupted at any moment."""
+        """Kill the whole process group; an interruption of its work is harmless at any moment."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(
@@ -186,8 +186,8 @@ class Child:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return the available bytes, a few megabytes at most,
-        so that the last events before its end are read together.
+        """Return the available bytes, a few megabytes at most, so that the last events before its end come
+        together.
         """
         buffer = bytearray()
         for _ in range(_CHUNKS_MAX):

@@ -1,9 +1,9 @@
 """The loop around a child process: start it, pass on its reports, end it, and raise the error that its end
 means.
 
-The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its
-class (``daemon.process.loops.retry_policy``). A restarted child continues from its own durable state, so
-killing one is always safe.
+The supervisor restarts the loop like any other, so the class of a child's error decides whether the loop
+tries again (``daemon.process.loops.retry_policy``). A restarted child continues from its own durable state,
+so killing one is always safe.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ChildLoop:
         self._stuck_s = stuck_s
         """How long a child may report nothing; None means no limit."""
         self._drain_s = drain_s
-        """How long a child may take to end when the loop stops; 0: it is killed at once."""
+        """Time for a child to end when the loop stops; 0 kills it at once."""
         self._heard_s = clock()
         self._refused = 0
         self.clean = clean
-        """Masks secrets in the child's output, because errors are shown over HTTP."""
+        """Masks secrets in the child's output, because HTTP shows errors."""
         self.pid: int | None = None
         """Read by other threads."""
 
@@ -58,7 +58,7 @@ class ChildLoop:
         """Count a start of the child."""
 
     def count_refused(self, count: int) -> None:
-        """Count lines or events that could not be read."""
+        """Count unreadable lines or events."""
 
     def process_event(self, event: Mapping[str, Any]) -> bool:
         """Process one event and return whether it is progress; raise MalformedEvent."""

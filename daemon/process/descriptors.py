@@ -1,8 +1,7 @@
 """File descriptors: as many as the system allows, and a part that connections from outside may not take.
 
 A process that has no descriptor left can open neither a file to copy nor a connection to Kafka or to a
-metastore. Descriptors are given out with the lowest free number, so the number of a new one shows how many
-are in use.
+metastore. Descriptors get the lowest free number, so the number of a new one shows how many are in use.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 
 
 SOFT_LIMIT_MAX: Final = 65_536
-"""A higher limit is not used: some programs that inherit it touch every possible descriptor."""
+"""It does not use a higher limit: some programs that inherit it touch every possible descriptor."""
 RESERVED: Final = 512
 """Descriptors for state files, copies, metastores and Kafka."""
 
@@ -30,7 +29,7 @@ def raise_limit() -> int:
 def is_reserved(descriptor: int) -> bool:
     """Whether a new descriptor from outside is one of those kept for the daemon's own work.
 
-    Half of a limit that is not even twice the reserve is left to connections.
+    Connections get half of a limit that is not even twice the reserve.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

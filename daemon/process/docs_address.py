@@ -22,7 +22,7 @@ def use_site(url: str) -> None:
 
 
 def with_addresses(text: str) -> str:
-    """Return a text in which each page of the repository is named as its reader finds it."""
+    """Return a text that names each page of the repository as its reader finds it."""
     return _PAGE.sub(_address, text) if "docs/" in text else text
 
 

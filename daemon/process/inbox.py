@@ -66,7 +66,7 @@ class Inbox:
             ) from error
 
     def serve(self, do: Callable[[Request], Request]) -> int:
-        """Serve the waiting requests in order of arrival and return how many are finished.
+        """Serve the waiting requests in order of arrival and return the number of finished ones.
 
         A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to
         be served again. Raises FilesUnavailable if an answer cannot be written; the request is then served
@@ -94,7 +94,7 @@ class Inbox:
         return finished
 
     def has_waiting(self) -> bool:
-        """Whether a request waits, or is not finished."""
+        """Whether a request waits, or is unfinished."""
         return any(True for _ in self._select(self._list(), ".request"))
 
     def _list(self) -> list[str]:
@@ -120,7 +120,7 @@ class Inbox:
 
 
 class StillWorking(Exception):  # noqa: N818 - not an error: the request is served again
-    """Raised if a request is not finished; serving it again continues it."""
+    """Raised for an unfinished request; serving it again continues it."""
 
 
 class SteppedWork:

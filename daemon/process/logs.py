@@ -1,12 +1,12 @@
 """Logs: one JSON object per line on standard output, or readable lines on a terminal.
 
-Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written
-once and then only counted for a while, so that a metastore that is down for an hour costs a few lines.
-Secrets are masked (``daemon.process.redaction``), including those in tracebacks and in log lines of libraries
-through the standard library.
+No event gets a line while all is well; metrics count events. The log has a repeated warning or error once and
+then only counts it for a while, so that a metastore that is down for an hour costs a few lines. It masks
+secrets (``daemon.process.redaction``), including those in tracebacks and in log lines of libraries through
+the standard library.
 
-Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it
-is known.
+Context (``loop``, ``projection``, ``event_id``, ``table``) comes from ``structlog.contextvars`` where it is
+known.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class LogSettings:
 
 
 class Repeats:
-    """Lets a warning or error pass once per ``repeat_s``;
-    the next one that passes says how many were left out.
+    """Lets a warning or error pass once per ``repeat_s``; the next one that passes has the number of omitted
+    ones.
 
     Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the
     same.

@@ -1,11 +1,11 @@
 """Tables of metrics, bucket bounds of the histograms of times, and the metrics of the supervisor's loops.
 
-The metrics of a capability are declared in one ``MetricTable``.
+Each capability declares its metrics in one ``MetricTable``.
 
-Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, so that they
-can be compared; they differ in the lowest and highest bounds. Histograms of delays that users see have bounds
-at round limits: a minute, a quarter of an hour, a day. The bounds are public, because queries of dashboards
-name them.
+Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, for
+comparisons; they differ in the lowest and highest bounds. Histograms of delays that users see have bounds at
+round limits: a minute, a quarter of an hour, a day. The bounds are public, because queries of dashboards name
+them.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PolicySeries:
     """Decides whether each policy has its own series; thread-safe.
 
     Up to ``policies_max`` policies have. From the next one on, all share those of ``ALL``, and the earlier
-    ones are dropped: counters begin again, as after a restart.
+    ones disappear: counters begin again, as after a restart.
     """
 
     def __init__(self, policies_max: int = POLICIES_MAX) -> None:

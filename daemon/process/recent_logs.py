@@ -1,5 +1,5 @@
-"""The last lines of the log, in bounded memory, for the site. They are those written: secrets are masked, and
-repeated warnings are left out.
+"""The last lines of the log, in bounded memory, for the site. They are those written: with masked secrets,
+and without repeated warnings.
 """
 
 from __future__ import annotations

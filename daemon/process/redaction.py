@@ -8,9 +8,9 @@ signature in its query. Three kinds of knowledge mask them:
   A name that ends like a reference (``.file``, ``.location``, ``.provider``) holds no secret;
 - forms of secrets: passwords in addresses, in query strings and in JAAS texts, private keys, bearer tokens.
 
-The errors of Tideline's tree are redacted when created (``state.errors.use_redaction``), so that every text
+Errors of Tideline's tree redact themselves when created (``state.errors.use_redaction``), so that every text
 made of them is clean: answers, commands, dead letters, and parameters on the target. Logs and the status,
-which also contain errors of libraries, are redacted as a whole.
+which also contain errors of libraries, go through redaction as a whole.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 MASK: Final = "***"
 SECRET_CHARACTERS_MIN: Final = 4
-"""Shorter texts are not masked: they would match ordinary words."""
+"""It does not mask shorter texts: they would match ordinary words."""
 LINE_CHARACTERS_MIN: Final = 16
-"""Lines of a secret with several lines are masked one by one if they are this long."""
+"""It masks the lines of a secret one by one if they are this long."""
 DEPTH_MAX: Final = 8
 CACHED_CHARACTERS_MAX: Final = 500
 CACHED_MAX: Final = 16_384
@@ -57,7 +57,7 @@ _REFERENCE: Final = re.compile(
     r"|enabled?|use_ip|id|name|names|ms|s|seconds|interval|service))$"
     r"|secretkeyref\.|kubernetes\.(?:driver|executor)\.secrets\."
 )
-"""Names of settings that refer to a secret, or say how it is obtained."""
+"""Names of settings that refer to a secret, or to its origin."""
 
 _WORDS: Final = (
     r"passw(?:or)?d|passphrase|secret|token|credential|signature|jaas\.config|private[._-]?key"
@@ -130,9 +130,7 @@ class Redactor:
         return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
 
     def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` with secrets masked, within mappings and lists too;
-        other objects are turned into text.
-        """
+        """Return ``value`` with secrets masked, within mappings and lists too; other objects become text."""
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
@@ -149,7 +147,7 @@ class Redactor:
     def texts(self, value: T) -> T:
         """Return ``value`` with secrets masked in its texts, and in those of the values within it.
 
-        Names of fields are not looked at, and objects of other types stay as they are.
+        It ignores the names of fields, and leaves objects of other types as they are.
         """
         masked: Any = self._texts(value)
         return masked  # type: ignore[no-any-return]

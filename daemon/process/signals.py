@@ -1,8 +1,8 @@
 """Events that end a process: SIGTERM and SIGINT, and, for a child process, the end of its parent.
 
 The first signal requests an orderly stop, the second ends the process at once. State survives any crash, so
-ending at once is safe; some work is repeated after the restart. Exit codes are those that container platforms
-expect: 0 after an orderly stop, 1 otherwise.
+ending at once is safe; the restart repeats some work. Exit codes are those that container platforms expect: 0
+after an orderly stop, 1 otherwise.
 
 The parent of a child holds the write end of the child's standard input and never writes. However the parent
 ends, even by ``kill -9``, the kernel closes that end; the child then reads the end of its input and kills its
@@ -45,8 +45,8 @@ STDIN: Final = 0
 
 
 def end_with_parent(descriptor: int = STDIN) -> None:
-    """Start a thread that kills this process and its group
-    as soon as the other end of ``descriptor`` is closed.
+    """Start a thread that kills this process and its group as soon as the other end of ``descriptor``
+    closes.
     """
     threading.Thread(target=_watch, args=(descriptor,), name="parent-watch", daemon=True).start()
 

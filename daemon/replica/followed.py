@@ -1,8 +1,8 @@
 """The projection of a policy as its loop drives it:
 between two batches, it serves requests and takes care of loads.
 
-While a policy is paused, nothing is read and applied and no table is loaded, but requests are served. A
-policy that is paused, promoted or waits for its bootstrap rests, and needs no thread.
+A paused policy reads and applies nothing and loads no table, but serves requests. A policy that waits for its
+bootstrap, and one after a pause or promotion, rests and needs no thread.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class FollowedReplica:
         when the policy may be bootstrapped.
 
         ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
-        the files of external tables, if the policy is set to. ``report_promotion`` receives the promotion
-        that ended replication.
+        the files of external tables, if the policy has that setting. ``report_promotion`` receives the
+        promotion that ended replication.
         """
         self._projection = projection
         self._inbox = inbox
@@ -113,7 +113,7 @@ class FollowedReplica:
         return self._projection.interest
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Continue after ``position``: the events that were not passed concern other policies."""
+        """Continue after ``position``: the events in between concern other policies."""
         self._projection.skip(position, time_s)
 
     def settle(self) -> float:
@@ -162,7 +162,7 @@ class FollowedReplica:
         self._report_pause(None)
 
     def _do(self, request: Request) -> Request:
-        """Serve one request; no load runs while the database is handed over."""
+        """Serve one request; no load runs during the handover of the database."""
         if request.get("do") == "promote":
             self._stop_copies()
         return self._requests.do(request)
@@ -193,8 +193,8 @@ class FollowedReplica:
         return self._inbox.serve(self._do_while_failed) > 0
 
     def _do_while_failed(self, request: Request) -> Request:
-        """Serve one request;
-        a ``resume`` lets the policy be opened as after a restart, even if another instance has fenced it.
+        """Serve one request; a ``resume`` opens the policy as after a restart, even if another instance has
+        fenced it.
         """
         self._projection.read_state()  # what is in memory may be ahead of the state
         if request.get("do") == "promote":

@@ -1,9 +1,9 @@
 """All tables of a policy that the daemon knows, for lists of any length.
 They are not part of the status, which would become too long.
 
-Other threads read it while replay changes it: each read is one step of a dictionary. The sorted names of the
-policy read last are kept for some seconds, because sorting 100,000 of them takes longer than the rest of a
-page.
+Other threads read it while replay changes it: each read is one step of a dictionary. It keeps the sorted
+names of the policy read last for some seconds, because sorting 100,000 of them takes longer than the rest of
+a page.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from handlers.replication.tables.policy_tables import PolicyTables
 
 NAMES_S: Final = 10.0
 KEPT_MIN: Final = 5_000
-"""Shorter lists are sorted each time."""
+"""Shorter lists get a new order each time."""
 
 
 @dataclass(slots=True)
 class LastNames:
-    """The names of the policy read last; the value is replaced as a whole."""
+    """The names of the policy read last; each write replaces the whole value."""
 
     value: tuple[PolicyTables, float, Sequence[str]] | None = None
 
@@ -43,7 +43,7 @@ class KnownTables:
 
     tables: PolicyTables
     ledger: Ledger | None
-    """The outcomes of verification; None if tables are not verified in turn."""
+    """The outcomes of verification; None without verification in turn."""
     last_names: LastNames
 
     def names(self) -> Sequence[str]:
@@ -61,11 +61,11 @@ class KnownTables:
         return self.write_id(table) is not None or self.verified_s(table) is not None
 
     def write_id(self, table: str) -> int | None:
-        """Return the highest write id known; None if none is."""
+        """Return the highest known write id, or None."""
         return self.tables.write_ids.high_water_mark(f"{self.tables.db}.{table}") or None
 
     def open_writes(self, table: str) -> tuple[int, ...]:
-        """Return the write ids that are not committed yet."""
+        """Return the uncommitted write ids."""
         held = self.tables.write_ids.held_write_ids(f"{self.tables.db}.{table}")
         return tuple(sorted(write_id for write_id, _ in held))
 
@@ -74,6 +74,6 @@ class KnownTables:
         return None if self.ledger is None else self.ledger.verified_s.get(table)
 
     def excluded(self) -> dict[str, str]:
-        """Return the tables that are not replicated, and those that left the policy, with their states."""
+        """Return the tables without replication, and those that left the policy, with their states."""
         unreplicated = {entry.table: "not replicated" for entry in self.tables.unreplicated.entries()}
         return unreplicated | {entry.table: "left" for entry in self.tables.left.entries()}

@@ -66,7 +66,7 @@ class ReplicaPart:
     read: Callable[[PolicySection], Sequence[Any]]
     """Returns the policy's rows of a section."""
     tables: Callable[[], PolicyTables | None]
-    """Returns all that is known of the policy's tables; None until its state is open."""
+    """Returns the facts about the policy's tables; None until its state is open."""
 
 
 def build_replica(

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def release_command(policy: str) -> str:
-    """Return the command that lets a quarantined table be followed again; ``{table}`` stands for its name."""
+    """Return the command that releases a quarantined table; ``{table}`` stands for its name."""
     return f"tideline release {policy} {{table}}"
 
 
@@ -138,7 +138,7 @@ class PolicyObserver:
         self._metrics.projections.apply_s.labels(self._label).observe(seconds)
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """A batch has ended; its counts are added at once, so that events cost nothing."""
+        """A batch has ended; this adds its counts at once, so that events cost nothing."""
         metrics, name, lanes, lookahead = self._metrics, self._label, overlap.lanes, overlap.lookahead
         metrics.batch_events.labels(name).observe(overlap.events)
         metrics.lane_events.labels(name, "applied").inc(lanes.applied)
@@ -156,7 +156,7 @@ class PolicyObserver:
         self._metrics.projections.count_skipped(self._projection, reason)
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
-        """A table was quarantined."""
+        """Count a quarantined table."""
         log.error(
             "table quarantined",
             projection=self._projection,
@@ -169,13 +169,13 @@ class PolicyObserver:
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 
     def table_unreplicated(self, table: str, code: str, reason: str) -> None:
-        """A table is of a kind that cannot be replicated."""
+        """A table is of a kind that policies do not replicate."""
         log.warning(
             "table not replicated", projection=self._projection, table=table, code=code, reason=reason
         )
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
-        """So many replayed transactions are open; the oldest one is known for single policies only."""
+        """So many replayed transactions are open; only single policies have the oldest one."""
         label, (former, reported) = self._label, self._open
         self._metrics.open_transactions.labels(label).inc(count - (reported if former == label else 0))
         self._open = label, count
@@ -183,7 +183,7 @@ class PolicyObserver:
             self._metrics.oldest_transaction_s.labels(label).set(oldest_s)
 
     def transaction_reconciled(self, txn_id: int) -> None:
-        """A transaction was aborted because it ended at the source without an event."""
+        """Count a transaction aborted because it ended at the source without an event."""
         log.warning(
             "transaction ended at the source without an event", projection=self._projection, txn_id=txn_id
         )
@@ -195,7 +195,7 @@ class PolicyObserver:
         self._metrics.commits_without_writes.labels(self._label).inc()
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
-        """A foreign key was not created, because the table it refers to is not on the target."""
+        """Count a foreign key left out because the table that it refers to is not on the target."""
         log.warning(
             "foreign key left out: the table that it refers to is not on the target",
             projection=self._projection,

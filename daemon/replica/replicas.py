@@ -1,13 +1,13 @@
 """The replicas of a daemon: those that it starts with, and those of databases that it finds while it runs.
 
-At start, the replicas of a pattern (section ``policy_patterns``) that have a state file are followed again at
-once: the source need not be reachable, and a database that has been dropped there must be dropped on the
-target. Others are found by listing the databases of the source's metastore at intervals. A database is found
-some seconds after its creation; its bootstrap then loads the rows written meanwhile, so nothing is lost.
+At start, the replicas of a pattern (section ``policy_patterns``) that have a state file continue at once: the
+source need not be reachable, and the target must drop a database that the source has dropped. A listing of
+the source's databases at intervals finds others. It finds a database some seconds after its creation; the
+bootstrap then loads the rows written in between, so nothing is missing.
 
 With several daemons, each adds only its own policies. A policy that moves continues from its target's own
 facts, as after the loss of the state file. Its former owner sets the state file aside, so that a policy that
-comes back is not opened with an old state.
+comes back does not open an old state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 class Replicas:
-    """Replicas are added by one thread at a time, and read by any."""
+    """One thread at a time adds replicas, and any thread reads them."""
 
     def __init__(self, runtime: Runtime, metrics: ReplicaMetrics) -> None:
         self._runtime = runtime
@@ -104,7 +104,7 @@ class Replicas:
                 )
 
     def division(self) -> tuple[PoliciesOfDaemon, ...]:
-        """Return the daemons with the policies that each follows, as far as they are known here."""
+        """Return the daemons with the policies that each follows, as far as this daemon knows them."""
         daemons = self._runtime.config.daemons
         policies: dict[int, list[str]] = {ordinal: [] for ordinal in range(daemons.count)}
         for name in sorted({*self._by_policy, *self._elsewhere}):
@@ -153,8 +153,8 @@ class _Databases(Protocol):
 
 
 def known_policies(config: Config) -> Iterator[str]:
-    """Yield the policies of patterns that have a state file, by name;
-    those of databases that a pattern no longer covers are left out.
+    """Yield the policies of patterns that have a state file, by name; without those of databases that no
+    pattern covers any more.
     """
     for pattern in config.policy_patterns:
         files = state_path(config.state.dir, STATE_KIND, f"{pattern}.*")
@@ -201,8 +201,8 @@ class DatabaseDiscovery:
         self._started: set[str] = set()
 
     def look(self, source: _Databases) -> None:
-        """Start the replicas of databases that are new;
-        raise the first ConfigError after all others were started, and Transient.
+        """Start the replicas of databases that are new; raise the first ConfigError after starting all
+        others, and Transient.
         """
         problems = list(self._start_all(source.database_names()))
         if problems:

@@ -1,5 +1,5 @@
-"""The requests about one policy that its thread serves:
-loads and releases of tables, pause and resume. Each can be repeated.
+"""The requests about one policy that its thread serves: loads and releases of tables, pause and resume. All
+are repeatable.
 
 ====================================================  ========================================================
 request                                               answer
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _NEED_STATE: Final = frozenset({"load", "release", "plan-prune", "prune", "cross-gap"})
-"""Requests that write the position, which must be known then."""
+"""Requests that write the position, and so need it."""
 
 
 class PolicyRequests:

@@ -25,7 +25,7 @@ from handlers.shared_threads import SharedThreads
 
 @dataclass(frozen=True, slots=True)
 class SharedResources:
-    """Built once for all policies of a process; thread-safe. Opens nothing before it is used."""
+    """Built once for all policies of a process; thread-safe. Opens nothing before its first use."""
 
     metastores: MetastoreClients
     targets: Mapping[str, TargetThreads]

@@ -1,8 +1,8 @@
 """Waiting until a replica has applied an event of its source (``daemon.waits.conditions``).
 
 Without an event, it is the newest one of the source when the request arrives. So a client's earlier writes at
-the source are on the target when its wait ends. That event is read from the metastore, because the one that
-the daemon has read last may be older than the client's write. The relay then reads its log at once.
+the source are on the target when its wait ends. That event comes from the metastore, because the one that the
+daemon has read last may be older than the client's write. The relay then reads its log at once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ReplicaReached:
         return self.projection, f"source:{self.source}"
 
     def check(self) -> Reached:
-        """Return whether the event is applied."""
+        """Return whether the replica has applied the event."""
         status = self.replicas.status_of(self.policy)
         if status is None or status.position is None:
             reason = "the replica does not exist yet"

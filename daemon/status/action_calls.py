@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """A request that ends a state once its cause is removed; it needs the role *operate*."""
+    """A request that ends a state once its cause is gone; it needs the role *operate*."""
 
     path: str
     label: str

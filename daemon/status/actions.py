@@ -1,8 +1,8 @@
 """Everything in the daemon's status that needs an operator: its subject, start, reason, and the command that
 helps.
 
-The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric
-agree. It contains every loop that has failed, of any kind; the sections of the status add their own states
+The list follows from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree.
+It contains every loop that has failed, of any kind; the sections of the status add their own states
 (``StatusSection.actions``). States that clear on their own, such as a metastore that is down, are not in it.
 """
 
@@ -27,7 +27,7 @@ MONITORING: Final = "docs/guides/monitoring.md"
 REMOVE_CAUSE: Final = "remove the cause; the daemon then tries again"
 SCAN: Final = "add the table to relay.scan_tables of the source"
 TABLES_MAX: Final = 20
-"""Tables of one source that are reported."""
+"""Maximum number of reported tables of a source."""
 _SKIP: Final = "Skip the lost events"
 FAILING_TRIES: Final = 3
 """A load that failed so often in a row needs an operator."""

@@ -1,8 +1,8 @@
 """How a command reaches a daemon: its address, the token that it shows, and whom it trusts.
 
 A daemon on this machine writes its address, its token and the fingerprint of its certificate into the state
-directory. One elsewhere is named by ``--url``, with a token from a file, because arguments of a process can
-be read by other users.
+directory. ``--url`` names one elsewhere, with a token from a file, because other users can read arguments of
+a process.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DaemonAddress:
 
 
 def running_daemon(state_dir: Path) -> DaemonAddress | None:
-    """Return how the daemon with this state directory is reached, or None if it has written no address.
+    """Return the address of the daemon with this state directory; None if it has written none.
 
     The daemon may have died since.
     """

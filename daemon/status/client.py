@@ -1,4 +1,6 @@
-"""Requests to a running daemon. If none runs, its last status is read and requests are served here."""
+"""Requests to a running daemon. If none runs, the command reads its last
+status and serves requests itself.
+"""
 
 from __future__ import annotations
 

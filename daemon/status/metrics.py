@@ -134,7 +134,9 @@ class StatusCollector(Collector):
             yield from sum_up(section.families(section.of(status)), self._policies_max)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: names are fixed, and the status is not available while the daemon is built."""
+        """Return nothing: names are constant, and the status is not available during the start of the
+        daemon.
+        """
         return ()
 
 

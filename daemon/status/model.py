@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READ_S_MAX: Final = 5.0
-"""A newest event id read within this time counts as the present one. Sources are read every one or two
-seconds.
+"""A newest event id read within this time counts as the present one. The daemon reads sources every one or
+two seconds.
 """
 
 
@@ -46,7 +46,7 @@ class OperatorAction:
     look: str
     """Where to look: a section of the documentation."""
     command: str
-    """The command that ends the state once its cause is removed."""
+    """The command that ends the state once its cause is gone."""
     since_s: float | None = None
     """Unix time; None if unknown."""
     action: ActionCall | None = None
@@ -68,7 +68,7 @@ class FailedLoop:
 
 @dataclass(frozen=True, slots=True)
 class FailingLoad:
-    """A table of a catalog whose load has failed and is tried again."""
+    """A table of a catalog whose load has failed; the catalog tries again."""
 
     table: str
     tries: int
@@ -130,8 +130,7 @@ class SourceStatus:
     read_s: float | None = None
     """Unix time at which ``current_event_id`` was read."""
     relayed_time_s: Annotated[int | None, Field(exclude=True)] = field(default=None, compare=False)
-    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` is derived from
-    it."""
+    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +145,14 @@ class ProjectionView:
     event_id: int | None = None
     """The last event applied completely."""
     lag_events: int | None = None
-    """Events that are not applied yet, as last read; see ``SourceStatus``."""
+    """Events not applied yet, as last read; see ``SourceStatus``."""
     lag_s: float | None = None
     quarantined: tuple[str, ...] = ()
     problem: str | None = None
     code: str | None = None
     restarts: int = 0
     duplicates: int = 0
-    """Records that had already been applied. This and the next four counts are since the daemon's start."""
+    """Records already applied. This and the next four counts are since the daemon's start."""
     filled: int = 0
     """Events missing in the topic and read from the notification log."""
     undecodable: int = 0
@@ -167,20 +166,20 @@ class ProjectionView:
     loading: tuple[str, ...] = ()
     """Tables being loaded, with how far they are; or that a bootstrap waits for its turn."""
     failures: tuple[TableFailure, ...] = ()
-    """Why each quarantined table is quarantined."""
+    """The reason for each quarantined table."""
     repair: str = ""
     """How to follow a quarantined table again; ``{table}`` stands for its name."""
     paused_since_s: int | None = None
     """Unix time since which an operator has paused the projection."""
     failing: tuple[FailingLoad, ...] = ()
-    """Tables whose load has failed and is tried again."""
+    """Tables whose load has failed; the catalog tries again."""
     place: int | None = None
     """The place among the policies that wait for their bootstrap, from 1."""
     stages: Stages | None = None
     """How long the stages of the last applied event took."""
 
     def repair_command(self, table: str) -> str:
-        """Return the command that lets ``table`` be followed again, for a shell."""
+        """Return the command that releases ``table``, for a shell."""
         return self.repair.format(table=shlex.quote(table))
 
 
@@ -194,7 +193,7 @@ class DaemonStatus:
     started_s: float
     """Unix time."""
     time_s: float
-    """Unix time at which this was taken."""
+    """Unix time of this status."""
     state: str = "running"
     """``starting``, ``running``, ``stopping`` or ``stopped``."""
     sources: tuple[SourceStatus, ...] = ()
@@ -277,7 +276,7 @@ def is_present(read_s: float | None, now_s: float) -> bool:
 
 
 class StatusSection(Generic[T]):
-    """A capability's section of the status: how it is read from JSON, printed and measured.
+    """A capability's section of the status: its form in JSON, as text and as metrics.
 
     ``T`` is a dataclass or a tuple of dataclasses. Pydantic reads it and ignores unknown fields.
     """
@@ -338,7 +337,7 @@ class StatusSection(Generic[T]):
         return ()
 
     def copied_bytes(self, value: T) -> int:  # noqa: ARG002 - as above
-        """Return how many bytes were copied since the daemon's start, for the history of the site."""
+        """Return the number of bytes copied since the daemon's start, for the history of the site."""
         return 0
 
     def time_left(self, value: T, loop: str) -> Iterable[TimeLeft]:  # noqa: ARG002 - as above

@@ -59,20 +59,20 @@ class ProjectionPart:
     place: Callable[[], int | None] = lambda: None
     """The place among the policies that wait for their bootstrap."""
     failing: Callable[[], Sequence[FailingLoad]] = tuple
-    """Tables whose load has failed and is tried again."""
+    """Tables whose load has failed; the catalog tries again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusContext:
-    """The values from which a section is collected: the statuses of the loops, and the time."""
+    """The values behind a section: the statuses of the loops, and the time."""
 
     loops: Mapping[str, LoopStatus]
     now_s: float
     lag_s: Callable[[str, int | None, int | None, float | None], float | None]
     """Returns for how long a loop has been behind.
 
-    Arguments: its name, its lag in events, the event time that it has reached, and when this lag was known
-    (Unix time).
+    Arguments: its name, its lag in events, the event time that it has reached, and the time of this lag (Unix
+    time).
     """
 
 

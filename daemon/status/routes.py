@@ -1,10 +1,9 @@
 """Routes of the probes, the metrics and the status as JSON.
 
-Responses are built from values in memory. They take no locks that a loop may hold and send no requests to
-other systems, so probes succeed while the metastore is down. Probes and metrics have their own listener,
-so that no query and no client of the others delays them. ``/livez`` checks only heartbeats: a restart of
-the process helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops
-are current.
+Responses come from values in memory. They take no locks that a loop may hold and send no requests to other
+systems, so probes succeed while the metastore is down. Probes and metrics have their own listener, so that no
+query and no client of the others delays them. ``/livez`` checks only heartbeats: a restart of the process
+helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops are current.
 """
 
 from __future__ import annotations
@@ -95,9 +94,7 @@ def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
 
 
 class _Routes:
-    """The handlers. Values that take longer than a few reads of memory are made in the thread for the
-    status.
-    """
+    """The handlers. The thread for the status makes values that take longer than a few reads of memory."""
 
     def __init__(self, views: Views) -> None:
         self._views = views

@@ -1,8 +1,8 @@
-"""Metrics of many policies: those that no alert needs for each policy are summed.
+"""Metrics of many policies: sums of those that no alert needs for each policy.
 
 A family of metrics with a label for policies has a sample for each of them. With more than ``policies_max``,
 only the metrics of alerts stay separate: the lag of each, and a state, a quarantine or failed compactions of
-those that have one. The others become one sample with the label ``all``: counts are summed, of positions, and
+those that have one. The others become one sample with the label ``all``: the sum of counts; of positions, and
 of times left, the smallest counts, and of lags and other durations the largest. So an alert on any policy is
 an alert on ``all`` as well, and ``tideline status`` names the policy.
 """

@@ -1,9 +1,9 @@
 """``GET /api/v1/status?watch``: the status as server-sent events, one whenever it has changed.
 
-The status is made once a second at most, for all watchers together. A comment is sent every ``SILENT_S``, so
-that proxies keep the connection. A stream ends after ``STREAM_S``, below the limit of one answer, and when
-the daemon stops, after the status that says so. Clients then connect again; ``Last-Event-ID`` keeps a status
-that has not changed from being sent twice.
+The daemon makes the status once a second at most, for all watchers together. It sends a comment every
+``SILENT_S``, so that proxies keep the connection. A stream ends after ``STREAM_S``, below the limit of one
+answer, and when the daemon stops, after the status that says so. Clients then connect again;
+``Last-Event-ID`` keeps a status that has not changed from being sent twice.
 """
 
 from __future__ import annotations

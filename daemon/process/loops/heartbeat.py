@@ -1,10 +1,10 @@
 """The interface of the supervisor and a loop: ``Heartbeat``, through which a loop reports, and ``Loop``,
-which can be run.
+which runs.
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
 builds a loop when it first runs, and not when the process starts: opening state can fail (a damaged file, an
-invalid setting), and must then fail this loop and not the process. After StateCorrupt it is closed and built
-again by the next run, so that a state file that an operator has replaced is opened.
+invalid setting), and must then fail this loop and not the process. After StateCorrupt, the next run closes it
+and builds it again, so that it opens a state file that an operator has replaced.
 
 A batch or a copy may take longer than the age at which ``/livez`` fails. The components that do such work
 (metastore clients, copy pools, projections) therefore report each step through a ``Pulse``. Work that makes
@@ -40,7 +40,7 @@ class Heartbeat(Protocol):
         """Report that the loop has opened its state and reads."""
 
     def progress(self) -> None:
-        """Report durable progress: earlier failures are forgotten."""
+        """Report durable progress, and forget earlier failures."""
 
 
 def wait(heartbeat: Heartbeat, wait_s: float) -> None:

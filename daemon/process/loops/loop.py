@@ -1,9 +1,8 @@
 """One loop of the daemon: a job that runs again after failures, as ``retry_policy`` decides, and its status.
 
-A loop ends only on a stop request or with an error. After an error, it runs again after a pause, or is
-reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
-automatically, because its cause may be gone. It counts as failed until it has followed for a while or made
-progress.
+A loop ends only on a stop request or with an error. After an error, it runs again after a pause, or counts as
+failed. A failed loop runs again as soon as an operator requests it, and after longer pauses automatically,
+because its cause may be gone. It counts as failed until it has followed for a while or made progress.
 
 A loop either has its own thread, or runs in turns, which a few threads take for hundreds of loops
 (``turns``). Its code is the same in both cases: it yields how long it rests.
@@ -53,7 +52,7 @@ class LoopState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoopStatus:
-    """Status of one loop. Other threads read it, so it is replaced as a whole."""
+    """Status of one loop. Other threads read it, so each change replaces the whole value."""
 
     name: str
     state: LoopState = LoopState.STARTING
@@ -71,7 +70,7 @@ class LoopStatus:
     is_resting: bool = False
     """Whether the loop rests between two turns, without heartbeats."""
     failed_s: float | None = None
-    """Unix time since which the loop has been failed; None if it is not."""
+    """Unix time of the loop's failure; None unless it has failed."""
     failed_runs: int = 0
     """Runs without durable progress since it failed."""
     followed_s: float | None = None
@@ -94,9 +93,7 @@ class LoopHeartbeat:
         self._loop.wake()
 
     def beat(self) -> None:
-        """Report that the loop is alive;
-        cheap, so that it can be called in every iteration and in long waits.
-        """
+        """Report that the loop is alive; cheap enough for every iteration and for long waits."""
         now_s, status = time.monotonic(), self._loop.status
         if now_s - status.beat_s < _BEAT_S:
             return
@@ -114,7 +111,7 @@ class LoopHeartbeat:
         self._loop.note(beat_s=now_s, state=state, followed_s=now_s)
 
     def progress(self) -> None:
-        """Report durable progress: earlier failures are forgotten."""
+        """Report durable progress, and forget earlier failures."""
         self._loop.note(
             beat_s=time.monotonic(),
             state=LoopState.FOLLOWING,
@@ -151,7 +148,7 @@ class Job:
 
 
 class SupervisedLoop:
-    """One job, which runs again after each error. Its turns are taken by one thread at a time."""
+    """One job, which runs again after each error. One thread at a time takes its turns."""
 
     def __init__(
         self, job: Job, backoff: RestartPolicy, stopping: threading.Event, measures: LoopMeasures
@@ -163,7 +160,7 @@ class SupervisedLoop:
         self._lock = threading.Lock()
         self._rests = self._run()
         self._wake: Callable[[], None] | None = None
-        """Known once the loop is started."""
+        """Set at the start of the loop."""
         self._ended = threading.Event()
         self.status = LoopStatus(job.name, beat_s=time.monotonic())
         """For any thread."""
@@ -184,7 +181,7 @@ class SupervisedLoop:
             self._wake()
 
     def is_running(self) -> bool:
-        """Whether the loop was started and has not ended."""
+        """Whether the loop has started and not ended."""
         return self._wake is not None and not self._ended.is_set()
 
     def is_stuck(self, heartbeat_max_s: float) -> bool:

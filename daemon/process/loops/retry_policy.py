@@ -1,10 +1,10 @@
 """Retry policy: decides, from the class of an error, whether a loop is restarted and after which delay.
 
-Transient errors are retried indefinitely with exponential backoff and full jitter. Refusals of the other side
-and unexpected errors are retried a few times in this way, because reopening may clear them. After that, and
-at once for errors that need an operator (a gap, invalid configuration, corrupt state), the loop is reported
-as failed. A failed loop is still tried again, with longer pauses: no restart of the daemon is needed once the
-cause is gone. Every other module raises; only this one decides.
+A loop restarts indefinitely after transient errors, with exponential backoff and full jitter. After refusals
+of the other side and unexpected errors, it restarts a few times in this way, because reopening may clear
+them. After that, and at once for errors that need an operator (a gap, invalid configuration, corrupt state),
+the loop counts as failed. It still runs again, with longer pauses: no restart of the daemon is necessary once
+the cause is gone. Every other module raises; only this one decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state.errors import Refused, TidelineError, Transient
 
 
 FAILED_RETRY: Final = Backoff(5.0, 300)
-"""The delays before a failed loop is tried again, if the configuration has no longest one."""
+"""The delays before a new attempt of a failed loop, if the configuration has no longest one."""
 
 
 class Verdict(Enum):
@@ -48,12 +48,13 @@ def judge(error: Exception) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy(Backoff):
-    """The delay before a failed loop runs again, and how often a bounded retry is made."""
+    """The delay before a failed loop runs again, and the number of bounded retries."""
 
     attempts_max: Annotated[int, Interval(ge=1, le=1000)] = 8
     """Consecutive failures after which a loop whose request the other side refuses counts as failed."""
     failed: Backoff = FAILED_RETRY
-    """The delay before a failed loop is tried again."""
+    """The delay before a new attempt of a failed loop."""
     settled_s: float = 5.0
-    """How long a failed loop must follow until it no longer counts as failed; a gap is only found after some
-    reading."""
+    """How long a failed loop must follow until it no longer counts as failed; finding a gap takes some
+    reading.
+    """

@@ -1,7 +1,7 @@
 """All loops of the daemon (``loop``): starts and stops them, isolated from one another.
 
-A failing loop never stops another. Stopping is bounded by a deadline. Liveness depends on heartbeats alone,
-never on other systems: a metastore that is down must not restart the daemon.
+A failing loop never stops another. Stopping has a deadline. Liveness depends on heartbeats alone, never on
+other systems: a metastore that is down must not restart the daemon.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from daemon.process.loops.retry_policy import RestartPolicy
 
 
 class Supervisor:
-    """All loops of the process. Call ``start`` and ``stop`` once;
-    everything else may be called from any thread.
-    """
+    """All loops of the process. Call ``start`` and ``stop`` once; everything else is for any thread."""
 
     def __init__(
         self, jobs: Sequence[Job], *, backoff: RestartPolicy, heartbeat_max_s: float, measures: LoopMeasures
@@ -41,7 +39,7 @@ class Supervisor:
                 loop.start()
 
     def add(self, job: Job) -> None:
-        """Add a loop, and start it if the others have been started; while they stop, it never starts."""
+        """Add a loop, and start it if the others have started; while they stop, it never starts."""
         loop = SupervisedLoop(job, self._backoff, self.stopping, self._measures)
         with self._lock:
             names = [each.status.name for each in self._loops]

@@ -1,7 +1,7 @@
 """Whose turn it is: the decisions of ``turns``, without threads and clocks.
 
-A task rests until its time has come or it is woken, then waits behind the others that are ready, and has a
-turn. A wake-up during a turn makes the task ready again after it, so no wake-up is lost.
+A task rests until its time has come or something wakes it, then waits behind the others that are ready, and
+has a turn. A wake-up during a turn makes the task ready again after it, so no wake-up is lost.
 
 At most ``turns_at_once`` turns run at a time. One that lasts longer than ``long_s`` does not count any more:
 a target that hangs, or the copy of a large table, then delays the others by that time and no longer.
@@ -46,7 +46,7 @@ class Task:
         self.due_s = 0.0
         """When its rest ends."""
         self.is_woken = False
-        """Whether it was woken during its turn."""
+        """Whether something woke it during its turn."""
 
 
 class TurnQueue:
@@ -60,7 +60,7 @@ class TurnQueue:
         self._ready: deque[Task] = deque()
         """The one that waits longest first."""
         self._resting: list[tuple[float, int, Task]] = []
-        """A heap by due time. The entries of tasks that were woken stay until that time."""
+        """A heap by due time. The entries of woken tasks stay until that time."""
         self._order = count()
         self._counted: dict[Task, float] = {}
         """The turns that count, with their beginning, the oldest first."""

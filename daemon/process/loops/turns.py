@@ -47,8 +47,8 @@ class Turns:
     def add(self, take_turn: Callable[[], float | None]) -> Callable[[], None]:
         """Add a task whose first turn comes at once; return the function that wakes it.
 
-        ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. It is
-        never called by two threads at a time. That function is for any thread, and only takes a lock.
+        ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. Two
+        threads never call it at a time. That function is for any thread, and only takes a lock.
         """
         task = Task(take_turn)
         with self._changed:

@@ -64,13 +64,13 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     """Create the replica of POLICY, once, before the daemon follows it,
     and load the tables that the source has.
 
-    Writers of the source continue meanwhile. An interrupted bootstrap continues with the tables that are not
-    loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with
+    Writers of the source continue in the meantime. An interrupted bootstrap continues with the remaining
+    tables. Repeating a finished one changes nothing. While the daemon runs, it bootstraps policies with
     'bootstrap: auto' itself.
 
-    With --reuse-files, the target database may have tables, as the old source has after a failover. They are
-    replaced by those of the source, and rows that only the target has are lost. Files that are equal on both
-    sides are kept.
+    With --reuse-files, the target database may have tables, as the old source has after a failover. Those of
+    the source replace them, and rows that only the target has are lost. Files that are equal on both sides
+    stay.
     """
     config = load_config(config_path)
     if reuse_files and dry_run:

@@ -36,7 +36,7 @@ def limit(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
 ) -> None:
     """Limit all copies of the running daemon to RATE: bytes a second, as 20MiB, or 'none' for no limit.
 
-    Without RATE, show the limits. A limit holds at once, until the daemon is restarted.
+    Without RATE, show the limits. A limit holds at once, until the daemon restarts.
     """
     from daemon.status.client import fetch_json, send_action
 

@@ -33,8 +33,8 @@ def release(  # noqa: PLR0913 - click passes one argument for each option
 ) -> None:
     """Follow the quarantined TABLE of POLICY again.
 
-    The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is
-    loaded from the source. The policy follows all other tables meanwhile.
+    The table resumes at the event that failed if all that it needs is still available; otherwise the policy
+    loads it from the source. All other tables continue.
     """
     _ask(
         policy, {"do": "release", "table": table, "load": load}, (config_path, daemon), as_json, _release_text
@@ -98,11 +98,10 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     as_json: bool,
     daemon: DaemonAddress | None,
 ) -> None:
-    """Drop TABLES on the target that left POLICY because its patterns were changed;
-    all of them if none is named.
+    """Drop TABLES on the target that left POLICY because its patterns changed; all of them if you name none.
 
-    The command shows what it would drop, and asks. Tables that the policy replicates, or that it never
-    replicated, are refused. The data of managed tables is deleted, that of external tables is kept.
+    The command shows what it would drop, and asks. It refuses tables that the policy replicates or never
+    replicated. It deletes the data of managed tables, and keeps that of external tables.
     """
     from daemon.replica.requests import open_requests
 

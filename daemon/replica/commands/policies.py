@@ -1,4 +1,4 @@
-"""``tideline policy list`` and ``show``: the configured policies, with their state if a daemon is known."""
+"""``tideline policy list`` and ``show``: the configured policies, with their state if a daemon answers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ DONE = "done"
 def copyjob(progress_fd: int) -> None:
     """Run the copy job that standard input describes, and report each file.
 
-    Other commands start it; it cannot be used alone. It ends at once when its standard input is closed.
+    Other commands start it; it is useless alone. It ends at once when its standard input closes.
     """
     from daemon.process.signals import end_with_parent
     from daemon.replica.copy_jobs.commands import read_order
@@ -67,7 +67,7 @@ def copyjob(progress_fd: int) -> None:
 
 
 def require_spark() -> None:
-    """Raise ConfigError if Spark is not installed."""
+    """Raise ConfigError without Spark."""
     try:
         import py4j  # noqa: F401 - only whether it is installed matters
         import pyspark  # noqa: F401 - likewise
@@ -80,7 +80,7 @@ def require_spark() -> None:
 
 
 def _one_at_a_time(listener: ProgressListener) -> ProgressListener:
-    """Return a listener for several threads: a long line is not written in one step."""
+    """Return a listener for several threads: writing a long line takes several steps."""
     lock = threading.Lock()
 
     def listen(event: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""The copy jobs of policies, as their settings say: built for one, and checked for all by
+"""The copy jobs of policies, as their settings say: builds them for one, and checks them for all in
 ``tideline config check --live``.
 
-The check is that Spark is installed, and that the cluster of the master answers. A driver needs half a minute
-to find that out, and a bootstrap finds it out only when it reaches a table with many files.
+The check needs an installed Spark, and an answer of the master's cluster. A driver needs half a minute to
+find that out, and a bootstrap finds it out only when it reaches a table with many files.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def ignore_job(status: JobStatus) -> None:
 def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
-    """Return the jobs of a policy, None if its settings have none;
-    raise ConfigError if Spark is not installed.
-    """
+    """Return the jobs of a policy, None if its settings have none; raise ConfigError without Spark."""
     policy = config.policy(name)
     if policy.copy_jobs is None:
         return None

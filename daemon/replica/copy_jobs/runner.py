@@ -1,10 +1,10 @@
 """Runs copy jobs of one policy, one at a time:
 starts the driver as a child process, and collects the outcomes that it reports.
 
-A driver that ends early is started again with the files that it did not report. It is given up after three
-starts in a row without a single finished file; the remaining files are then unavailable, and the caller tries
-them again later. While a job runs, the claim of the target is checked every few seconds. When it ends, for
-any reason, its fence is removed, so no executor publishes anything after that.
+It restarts a driver that ends early, with the files that it did not report. It gives up after three starts in
+a row without a single finished file; the remaining files are then unavailable, and the caller tries them
+again later. While a job runs, it checks the claim of the target every few seconds. When the job ends, for any
+reason, it removes its fence, so no executor publishes anything after that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 COMMAND: Final = (sys.executable, "-m", "daemon", "copyjob")
 STARTS_MAX: Final = 3
 FILES_MAX: Final = 200_000
-"""Files of one driver at most; more are copied by several drivers, one after another."""
+"""Files of one driver at most; several drivers, one after another, copy more."""
 GUARD_S: Final = 2.0
 LOG_S: Final = 30.0
 _SWEEPERS: Final = 16
@@ -61,7 +61,7 @@ class SparkJobs:
     ) -> None:
         """``clean`` masks secrets in a driver's output; ``changed`` gets each change of a job's progress.
 
-        Raises ConfigError if Spark is not installed.
+        Raises ConfigError without Spark.
         """
         require_spark()
         self._policy = policy
@@ -79,7 +79,7 @@ class SparkJobs:
         self.counters = CopyCounters()
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether so many files are copied by a job."""
+        """Return whether a job copies so many files."""
         return files > 0 and (files >= self._settings.files_min or size_bytes >= self._settings.bytes_min)
 
     def run(
@@ -170,7 +170,7 @@ class SparkJobs:
             self._log.info("output of a copy job", line=self._clean(line))
 
     def log_progress(self, message: str, **values: Any) -> None:
-        """Log how far a job is, or why its driver is started again."""
+        """Log how far a job is, or why its driver restarts."""
         self._log.info(message, **values)
 
     def reported(self, stopped: Mapping[str, Any] | None, child: Child) -> TidelineError | None:

@@ -34,7 +34,7 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
 
 
 def _find_target(policy: PolicyConfig, source: str) -> str | None:
-    """Return the directory on the target; None if there is no base, or if the location is refused."""
+    """Return the directory on the target; None without a base, or for a refused location."""
     if policy.external_base is None:
         return None
     try:

@@ -38,7 +38,7 @@ STATE_KIND: Final = "external"
 
 
 def list_directory(config: Config, policy: str) -> Path:
-    """Return where the list of a policy's external directories is written."""
+    """Return the path of the list of a policy's external directories."""
     return config.state.dir / "external" / policy
 
 
@@ -104,7 +104,7 @@ def spark_problems(
 
 
 def _find_spark_tables(source: Metastore, name: str, settings: PolicyConfig) -> Iterator[str]:
-    """Yield the tables of the policy that Spark has created and whose rows are replicated."""
+    """Yield the policy's tables that Spark has created, if replicated with rows."""
     db = settings.database
     policy = Policy(
         name,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LISTED_MAX: Final = 100
-"""Directories of one policy that could not be copied and are listed."""
+"""Maximum number of listed directories of a policy with failed copies."""
 NO_BASE: Final = "no-base"
 OFF: Final = "off"
 IDLE: Final = "idle"
@@ -59,7 +59,7 @@ _GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExternalProblem:
-    """A directory that could not be copied completely."""
+    """A directory with an incomplete copy."""
 
     tables: tuple[str, ...]
     """``db.table`` at the source."""
@@ -91,7 +91,7 @@ class ExternalStatus:
     size_bytes: int = 0
     removed: int = 0
     failing: int = 0
-    """Directories that could not be copied completely in the last cycle."""
+    """Directories with an incomplete copy in the last cycle."""
     problem: str | None = None
     """The error that ended the last cycle early."""
     problems: tuple[ExternalProblem, ...] = ()
@@ -149,7 +149,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         super().__init__(tuple[ExternalStatus, ...])
 
     def text(self, value: tuple[ExternalStatus, ...], now_s: float) -> str:
-        """Return a row for each policy whose external tables are copied; nothing if there is none."""
+        """Return a row for each policy that copies external tables; nothing if there is none."""
         header = (
             "EXTERNAL",
             "STATE",
@@ -164,7 +164,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         return table_text(header, rows) if rows else ""
 
     def problems(self, value: tuple[ExternalStatus, ...]) -> list[str]:
-        """Return the errors that ended the last cycle of each policy early; the cycle is repeated."""
+        """Return the errors that ended the last cycle of each policy early; the policy repeats the cycle."""
         return [
             f"replication:{each.policy}: the last copy of external tables stopped early: {each.problem}"
             for each in value
@@ -172,7 +172,7 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         ]
 
     def actions(self, value: tuple[ExternalStatus, ...]) -> Iterator[OperatorAction]:
-        """Return one entry for each policy with directories that could not be copied."""
+        """Return one entry for each policy with failed copies of directories."""
         for status in value:
             if not status.problems:
                 continue

@@ -1,7 +1,7 @@
 """Actions that change the limits of copying while the daemon runs; a restart returns to the configuration.
 
-A limit is changed in memory, at once, without the loop of a policy: an operator sets one because a network is
-overloaded now.
+A limit changes in memory, at once, without the loop of a policy: an operator sets one because of a network
+overload now.
 """
 
 from __future__ import annotations

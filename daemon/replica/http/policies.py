@@ -30,7 +30,7 @@ _TAG: Final = "Policies"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRow:
-    """A policy with its state; values of the state are null if nothing is known yet."""
+    """A policy with its state; values of the state are null if unknown."""
 
     name: str
     source: str
@@ -57,7 +57,7 @@ class DirectoryRow:
     table: str
     source: str
     target: str | None
-    """Null if the policy has no external_base, or if the location is refused."""
+    """Null if the policy has no external_base, or for a refused location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _row(config: Config, name: str, view: ProjectionView | None) -> PolicyRow:
 
 
 def show_policy(config: Config, name: str) -> dict[str, Any]:
-    """Return the settings of a policy; secrets are masked."""
+    """Return the settings of a policy, with masked secrets."""
     settings = require_followed(config, name).model_dump(mode="json")
     return {"name": name, **show_settings(settings)}
 

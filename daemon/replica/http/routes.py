@@ -2,7 +2,7 @@
 ``promote``, ``compact`` and ``gap policy``, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
-loop serves it between two batches. A compaction is only queued at the target, and needs no loop.
+loop serves it between two batches. A compaction only joins the queue of the target, and needs no loop.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ Name = Annotated[str, MinLen(1)]
 
 @dataclass(frozen=True)
 class ReleaseParameters:
-    """Which table is released."""
+    """The table to release."""
 
     __pydantic_config__ = STRICT
     table: Name
     load: bool = False
-    """Whether it is loaded again, even if it could resume."""
+    """Whether to load it again, even if it could resume."""
 
 
 @dataclass(frozen=True)
 class LoadParameters:
-    """Which tables are loaded again."""
+    """The tables to load again."""
 
     __pydantic_config__ = STRICT
     tables: list[Name]
@@ -64,7 +64,7 @@ class LoadParameters:
 
 @dataclass(frozen=True)
 class PlanPruneParameters:
-    """Which tables would be dropped."""
+    """The tables to drop."""
 
     __pydantic_config__ = STRICT
     tables: list[Name] = field(default_factory=list)
@@ -73,7 +73,7 @@ class PlanPruneParameters:
 
 @dataclass(frozen=True)
 class PruneParameters:
-    """Which tables are dropped: all of them are named, so that none is dropped unseen."""
+    """The tables to drop: the request names all of them, so that none disappears unseen."""
 
     __pydantic_config__ = STRICT
     tables: list[Name]
@@ -85,12 +85,12 @@ class PromotionParameters:
 
     __pydantic_config__ = STRICT
     force: bool = False
-    """Whether incomplete tables are accepted."""
+    """Whether to accept incomplete tables."""
 
 
 @dataclass(frozen=True)
 class CompactParameters:
-    """What is compacted on the target."""
+    """The objects to compact on the target."""
 
     __pydantic_config__ = STRICT
     table: Name
@@ -101,7 +101,7 @@ class CompactParameters:
 
 @dataclass(frozen=True)
 class PauseAnswer:
-    """Since when the policy is paused."""
+    """Start of the pause."""
 
     paused_since_s: int | None
     """Unix time; null if it is not."""
@@ -115,7 +115,7 @@ class ReleaseAnswer:
     resumes_at: int | None
     """The event at which it resumes; null if loaded."""
     reason: str | None
-    """Why it is loaded."""
+    """Reason of the load."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class LoadAnswer:
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """The tables that would be dropped."""
+    """The tables to drop."""
 
     drops: list[PlannedDrop]
 
@@ -155,7 +155,7 @@ class CompactionList:
 
 @dataclass(frozen=True)
 class GapAnswer:
-    """The events that were lost, and the tables loaded because of them."""
+    """The lost events, and the tables loaded because of them."""
 
     after: int
     upto: int

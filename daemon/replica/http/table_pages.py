@@ -1,6 +1,6 @@
 """Tables of a policy on the site: the list, for any number of tables, and the page of one table.
 
-Only the rows shown are looked up, so that a list of 100,000 tables costs little more than their names.
+It looks up only the rows on the page, so that a list of 100,000 tables costs little more than their names.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PolicyTableList:
         self._following = [name for name in names if name not in self._states]
 
     def __contains__(self, table: str) -> bool:
-        """Whether the table is known."""
+        """Whether the policy knows the table."""
         return table in self._states or table in (self._write_ids if self._known is None else self._known)
 
     def find(self, words: Sequence[str]) -> Sequence[str]:

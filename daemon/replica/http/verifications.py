@@ -20,15 +20,15 @@ from state.errors import NotFound
 
 @dataclass(frozen=True)
 class VerifyParameters:
-    """What is verified."""
+    """The object of the verification."""
 
     __pydantic_config__ = STRICT
     tables: list[Name] = field(default_factory=list)
     """Empty for all tables and the database."""
     checksums: bool = False
-    """Whether the contents of files are compared too, which reads all of them."""
+    """Whether to compare the contents of files, too, which reads all of them."""
     repair: bool = False
-    """Whether differing tables are loaded again and verified once more."""
+    """Whether to load differing tables again and verify them once more."""
 
 
 def verification_routes(

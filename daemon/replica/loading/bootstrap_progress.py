@@ -71,7 +71,7 @@ class CountingProgress:
         self._changed(self.line())
 
     def failed(self, table: str, problem: str) -> None:
-        """Remember why a table could not be loaded."""
+        """Remember why the load of a table failed."""
         with self._lock:
             self.problems[table] = problem
         self._changed(self.line())
@@ -116,7 +116,7 @@ class LoggedProgress(CountingProgress):
         self._log = log.bind(policy=policy)
 
     def started(self, tables: int, loaded: int) -> None:
-        """Log how much is left."""
+        """Log the remaining work."""
         super().started(tables, loaded)
         self._log.info("bootstrap continues", tables=tables, loaded=loaded)
 

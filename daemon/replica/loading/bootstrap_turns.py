@@ -1,9 +1,9 @@
 """The bootstraps of a daemon's policies: a few at a time, the others wait for their turn.
 
 A pattern may cover hundreds of databases. Bootstrapped all at once, they would compete for the metastores,
-and none would be followed until nearly all are loaded. A policy waits before its snapshot is taken, so that
-the time in which it waits is not replayed afterwards; it needs no thread meanwhile. A bootstrap that fails
-leaves its turn to the next one, and waits again behind the others.
+and the daemon would follow none until nearly all have their tables. A policy waits before its snapshot, so it
+need not replay the time of its wait; it needs no thread in the meantime. A bootstrap that fails leaves its
+turn to the next one, and waits again behind the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The separate resources of a policy's loads, which delay no other table: copy threads, and a second reader
 of the topic.
 
-Every load has its own copy pool, with the threads for loads of its target. The counts of pools that have
-ended are kept, so that the metrics of copies and bytes contain all files that reach the target, and never
-decrease. Tables that catch up read a range of events with a separate reader.
+Every load has its own copy pool, with the threads for loads of its target. The counts of former pools remain,
+so that the metrics of copies and bytes contain all files that reach the target, and never decrease. Tables
+that catch up read a range of events with a separate reader.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def read_range(
     beat: Callable[[], None] = lambda: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Yield the events after one id up to another;
-    raise GapDetected if they cannot be read, and Interrupted at a stop.
+    """Yield the events after one id up to another; raise GapDetected if they are unreadable, and Interrupted
+    at a stop.
     """
     with closing(open_reader()) as reader:
         reader.seek(Position(after))

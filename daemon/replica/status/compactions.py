@@ -22,7 +22,7 @@ from state.value_text import count_text
 
 
 LISTED_MAX: Final = 20
-"""Compactions of one policy that are listed."""
+"""Maximum number of listed compactions of a policy."""
 QUEUED_S_MAX: Final = 6 * 3600.0
 """A compaction that has waited longer for a worker needs an operator, as the alert of the chart says."""
 _WORKER: Final = "start a compaction worker on the target"
@@ -52,7 +52,7 @@ class CompactionRow:
     state: str
     """Hive's word."""
     since_s: float | None
-    """Unix time at which it was queued, began or ended, whichever came last."""
+    """Unix time of its last change: queued, begun or ended."""
     message: str | None
 
 

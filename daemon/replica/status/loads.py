@@ -108,7 +108,7 @@ class LoadCounts:
             self._table, self._counts = table, _Counts()
 
     def of(self, table: str) -> _Counts:
-        """Return the counts of a table; zeros if another one is loaded."""
+        """Return the counts of a table; zeros for a load of another one."""
         with self._lock:
             return self._counts if table == self._table else _Counts()
 
@@ -164,7 +164,7 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
         super().__init__(tuple[LoadStatus, ...])
 
     def text(self, value: tuple[LoadStatus, ...], now_s: float) -> str:
-        """Return a row for each table, and why they are loaded again; nothing if there is none."""
+        """Return a row for each table, with the reason for its load; nothing if there is none."""
         header = ("LOADS", "TABLE", "REASON", "STATE", "FOR", "FILES", "BYTES", "TRIES")
         if not value:
             return ""

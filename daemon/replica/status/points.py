@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 TABLES_MAX: Final = 1_000
-"""Tables of one policy whose write ids are listed."""
+"""Maximum number of tables of a policy with listed write ids."""
 TAKEN_S: Final = 5.0
 """How often to take a point while the policy advances; its write ids cost a pass over the tables."""
 
@@ -36,7 +36,7 @@ class PointStatus:
     write_ids: Mapping[str, int] = field(default_factory=dict)
     """The highest write id of tables written since their load; at most ``TABLES_MAX``."""
     open_writes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Write ids of these tables that are not committed at this point, and show no rows."""
+    """Write ids of these tables that are uncommitted at this point, and show no rows."""
 
 
 class PointTaker:
@@ -48,7 +48,7 @@ class PointTaker:
         self.point: PointStatus | None = None
 
     def rows(self) -> tuple[PointStatus, ...]:
-        """Return the point, if one was taken."""
+        """Return the point, if there is one."""
         return () if self.point is None else (self.point,)
 
     def take(self, event_id: int, time_s: int | None, context: Context) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenPolicy:
-    """The parts of a policy's loop that sections are read from, by any thread."""
+    """The parts of a policy's loop behind status sections, for any thread."""
 
     name: str
     settings: PolicyConfig

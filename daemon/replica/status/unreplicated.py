@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 LISTED_MAX: Final = 100
-"""Objects of one policy that are listed."""
+"""Maximum number of listed objects of a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreplicatedStatus:
-    """A policy with objects that are not replicated."""
+    """A policy with objects that it does not replicate."""
 
     policy: str
     counts: dict[str, int]
@@ -38,7 +38,7 @@ class UnreplicatedStatus:
 
 @dataclass(frozen=True, slots=True)
 class UnreplicatedObject:
-    """An object of the source that is not replicated."""
+    """An object of the source without a replica."""
 
     name: str
     """``db.table`` at the source."""

@@ -68,12 +68,12 @@ def verify(
     """Compare the replica of POLICY with its source, or only the named tables.
     Changes nothing without --repair.
 
-    Works beside a running daemon: a table that changes meanwhile is compared again after the replica has
-    applied the change. The exit code is 0 if every table is equal, and 1 if a table differs or could not be
-    compared.
+    Works in parallel with a running daemon: if a table changes in the meantime, it compares the table again
+    after the replica has applied the change. The exit code is 0 if every table is equal, and 1 if a table
+    differs or its comparison failed.
 
     The daemon of --url verifies without --rows, and its report lists only the tables that are not equal. It
-    continues when this command is interrupted.
+    continues after an interrupt of this command.
     """
     from daemon.replica.verification.report import report_text
 

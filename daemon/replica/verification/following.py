@@ -68,7 +68,7 @@ class ReplicaFollowing:
     """Whether a daemon of this machine follows the policy."""
 
     def position(self) -> int:
-        """Return the id up to which all events are applied; raise NotFound if there is no replica yet."""
+        """Return the position of the replica; raise NotFound if there is no replica yet."""
         position = max(self.state().position, self._on_target())
         if position < 0:
             raise NotFound(
@@ -121,8 +121,8 @@ def open_following(
     """Provide the progress of a policy, from the ``status`` of the daemon that follows it. Without a daemon,
     none can start until the end of the context.
 
-    A daemon that runs but does not answer is treated like one of another machine: only the target's position
-    is known.
+    A daemon that runs but does not answer counts as one of another machine: only the target's position is
+    available.
     """
     db = config.policy(policy).replica_database
     if status is not None:
@@ -137,7 +137,7 @@ def open_following(
 
 
 def find_status(config: Config, sections: Sequence[StatusSection[Any]]) -> Callable[[], DaemonStatus] | None:
-    """Return how the status of the configured daemon is read; None if none answers."""
+    """Return the reader of the configured daemon's status; None if no daemon answers."""
     address = running_daemon(config.state.dir)
     if address is None:
         return None

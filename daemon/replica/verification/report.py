@@ -18,12 +18,12 @@ class TableReport:
     table: str
     outcome: Outcome
     event_id: int | None
-    """The event as of which both sides were compared."""
+    """The event of the comparison of both sides."""
     differences: list[Difference]
     """The first ones."""
     difference_count: int
     not_compared: dict[str, int]
-    """Numbers of objects that were not compared."""
+    """Numbers of objects without a comparison."""
     partitions: int
     files: int
     size_bytes: int
@@ -38,9 +38,9 @@ class VerificationReport:
 
     policy: str
     loads_requested: list[str]
-    """The tables whose load was requested because they differed."""
+    """The tables with a load request because they differed."""
     equal: bool
-    """Whether every table was compared and is equal."""
+    """Whether every table has a comparison and is equal."""
     counts: dict[str, int]
     """Numbers of tables by outcome."""
     tables: list[TableReport]
@@ -55,7 +55,7 @@ def make_report(
 ) -> dict[str, Any]:
     """Return the report as plain values (``VerificationReport``).
 
-    ``repaired`` are the tables whose load was requested, and ``listed`` the tables to list; by default all.
+    ``repaired`` are the tables with a load request, and ``listed`` the tables to list; by default all.
     """
     return {
         "policy": policy,

@@ -2,8 +2,8 @@
 
 A repair loads the tables again through the running daemon while all others stream, and verifies them once
 more. A load replaces the whole table on the target as of one event, so it repairs every kind of difference,
-including a table that only one side has. Differences of the database itself are not repaired by loads; they
-are reported.
+including a table that only one side has. Loads do not repair differences of the database itself; the report
+has them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Request:
     checksums: bool = False
     repair: bool = False
     spark: SparkSettings | None = None
-    """How to start Spark to compare rows; None if rows are not compared."""
+    """How to start Spark to compare rows; None without a comparison of rows."""
 
 
 def run_verification(
@@ -48,8 +48,7 @@ def run_verification(
     status: Callable[[], DaemonStatus] | None,
     show: Callable[[str], None],
 ) -> tuple[list[TableResult], list[str]]:
-    """Verify and repair as requested;
-    return the outcome of each table, and the tables whose load was requested.
+    """Verify and repair as requested; return the outcome of each table, and the tables with a load request.
 
     ``status`` reads the status of the daemon that follows the policy; None if none runs here. ``show``
     receives lines of progress.
@@ -173,7 +172,7 @@ def _open_run(
 
 
 TABLES_PER_REQUEST: Final = 200
-"""Requests to the daemon are limited in size."""
+"""Requests to the daemon have a maximum size."""
 POLL_S: Final = 0.5
 GRACE_S: Final = 15.0
 """How long after the request a table may still look as before, because the daemon's status is older than its
@@ -194,7 +193,7 @@ def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[st
 
 @dataclass(slots=True)
 class Repair:
-    """Waits until requested loads are done, and verifies."""
+    """Waits for requested loads, then verifies."""
 
     following: ReplicaFollowing
     verify: Callable[[Sequence[str]], list[TableResult]]

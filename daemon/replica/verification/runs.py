@@ -1,7 +1,7 @@
 """Verifications that the daemon runs for clients elsewhere, each in its own thread.
 
-A verification takes minutes or hours, so the action that starts it is answered at once, and its progress and
-report are read afterwards. Of a report, the daemon keeps what is not equal, with the first differences of
+A verification takes minutes or hours, so the action that starts it returns at once, and clients read its
+progress and report afterwards. Of a report, the daemon keeps what is not equal, with the first differences of
 each table: a policy may have 100,000 tables.
 """
 
@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 RUNS_MAX: Final = 2
 """Verifications at the same time, of all policies."""
 KEPT: Final = 16
-"""Policies whose last report is kept."""
+"""Maximum number of policies with a last report in memory."""
 LISTED_MAX: Final = 1_000
-"""Tables of a report that are listed."""
+"""Maximum number of listed tables of a report."""
 Verify = Callable[
     [Config, Request, Callable[[], DaemonStatus], Callable[[str], None]], tuple[list[TableResult], list[str]]
 ]

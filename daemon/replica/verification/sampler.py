@@ -1,8 +1,8 @@
 """The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
 
-It has its own thread, and only reads, so it never delays replay. Tables are verified in
-rounds, each in a new random order; a restart therefore neglects none of them systematically. A difference
-stays in the status until a later verification finds the table equal.
+It has its own thread, and only reads, so it never delays replay. It verifies tables in rounds, each in a new
+random order; a restart therefore neglects none of them systematically. A difference stays in the status until
+a later verification finds the table equal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build_sampler(runtime: Runtime, policy: str, shared: SharedResources) -> tup
 
 
 class Schedule:
-    """Decides which table is verified next, and when."""
+    """Chooses the next table, and the time of its verification."""
 
     def __init__(
         self, interval_s: float, share_per_hour: float, shuffle: Callable[[list[str]], None]

@@ -21,9 +21,9 @@ from state.value_text import count_text
 
 
 SHOWN_MAX: Final = 20
-"""Differences of a table that are listed."""
+"""Maximum number of listed differences of a table."""
 LISTED_MAX: Final = 100
-"""Differing tables of a policy that are named; more are only counted."""
+"""Maximum number of named differing tables of a policy; the status only counts more."""
 _COUNTERS: Final = (
     ("tideline_verified_tables", "Verifications of tables by the sampler.", "verified"),
     (

@@ -1,6 +1,6 @@
 """The part of many policies' status shown as text: the number in each state, and the deviating ones.
 
-Up to ``SHOWN_MAX`` projections are shown with everything. With more, a projection is shown if it is not just
+Up to ``SHOWN_MAX`` projections appear with everything. With more, a projection appears if it is not just
 followed: in another state, behind, with quarantined tables, loads or a problem. Sections leave out the rows
 of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first, and those that wait for their
 bootstrap in the order of the queue. The JSON, and ``tideline status --all``, have everything.
@@ -51,7 +51,7 @@ def narrow(
 ) -> DaemonStatus:
     """Return the part about a policy or another projection, and a table, if given.
 
-    Raises NotFound for an unknown policy, and for one of a table that nothing is known about.
+    Raises NotFound for an unknown policy, and for a table without any record.
     """
     name = None if policy is None else policy.lower()
     views = [view for view in status.projections if name in {None, view.name, view.name.partition(":")[2]}]

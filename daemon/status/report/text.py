@@ -1,6 +1,6 @@
 """The status as text for ``tideline status``: trouble first, in lines of at most 80 columns.
 
-Only commands and addresses are not wrapped, because they are copied.
+Commands and addresses stay on one line, because users copy them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from daemon.terminal.layout import duration_text, number_text, table_text
 
 COLUMNS: Final = 80
 REASON_CHARS_MAX: Final = 300
-"""A longer reason is cut in the text; the JSON has it completely."""
+"""The text cuts a longer reason; the JSON has all of it."""
 
 
 def status_text(
@@ -90,7 +90,7 @@ def _projection_row(view: ProjectionView) -> tuple[str, ...]:
 
 
 def _stages(status: DaemonStatus) -> str:
-    """Return where the time of the last event went, if only one projection is shown."""
+    """Return where the time of the last event went, if the text has only one projection."""
     if len(status.projections) != 1 or (stages := status.projections[0].stages) is None:
         return ""
     parts = ", ".join(f"{name.removesuffix('_s')} {each:.3f} s" for name, each in asdict(stages).items())
@@ -164,7 +164,7 @@ def card_text(action: OperatorAction, now_s: float) -> str:
 
 
 def _wrap(text: str, indent: str = "") -> str:
-    """Return a line folded at the last column, but not within a word; further lines are indented."""
+    """Return a line folded at the last column, but not within a word; further lines have an indentation."""
     return fill(
         text,
         COLUMNS,
