@@ -1,7 +1,7 @@
 """Rules that hold between two settings: those of the shared sections, and helpers for capabilities.
 
-They work on the plain values and not on the validated ones, and ignore unreadable ones: a wrong type
-somewhere is reported by its own field, and must not hide that a policy names a source that does not exist.
+They work on the plain values and not on the validated ones, and ignore unreadable ones: the field itself
+reports a wrong type, which must not hide that a policy names a source that does not exist.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def number(document: Document, key: Key) -> float | None:
 
 
 def missing_kafka(document: Document) -> Iterator[Problem]:
-    """Yield the problem that something reads a topic and no broker is configured."""
+    """Yield the problem that something reads a topic without a configured broker."""
     if not document.values.get("kafka"):
         reason = "must be set if there is a source or another topic to read"
         yield Problem(
@@ -225,7 +225,7 @@ def _open_http(document: Document) -> Iterator[Problem]:
 
 
 def _missing_kerberos(document: Document) -> Iterator[Problem]:
-    """Yield a warning if Kafka needs Kerberos and the client of this machine was built without it."""
+    """Yield a warning if Kafka needs Kerberos and the client of this machine lacks it."""
     kafka = document.values.get("kafka")
     options = kafka.get("options") if isinstance(kafka, dict) else None
     if isinstance(options, dict) and needs_kerberos(options) and not has_kerberos():

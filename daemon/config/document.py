@@ -1,6 +1,6 @@
 """The configuration as text: the file and the ``TIDELINE__…`` variables, the place of each key, and problems.
 
-The settings sources of pydantic are not used: they forget which file, line or variable a value came from,
+It does not use the settings sources of pydantic: they forget which file, line or variable a value came from,
 silently keep the last of two equal keys, and ignore a variable whose first section is misspelled. In each
 case a user would rely on a setting that the daemon does not have.
 """
@@ -25,8 +25,7 @@ ENV_PREFIX: Final = "TIDELINE__"
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 DEPTH_MAX: Final = 32
 NODES_MAX: Final = 200_000
-"""Values in the file; aliases count as often as they are used, because a few of them can expand to
-billions."""
+"""Values in the file; aliases count at each use, because a few of them can expand to billions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Problem:
     place: str
     key: str
     value: str | None
-    """The given value as text; None if it is unknown or must not be shown."""
+    """The given value as text; None if it is unknown or secret."""
     reason: str
     hint: str = ""
     warning: bool = False

@@ -1,7 +1,7 @@
 """Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and message.
 
-A message states the rule, because it is printed beside the value. Secrets are never written in the
-configuration file: it holds ``{file: PATH}`` or ``{env: NAME}``, and the content is read together with the
+A message states the rule, because the output has it next to the value. The configuration file never contains
+secrets: it has ``{file: PATH}`` or ``{env: NAME}``, and the daemon reads their content together with the
 configuration.
 """
 

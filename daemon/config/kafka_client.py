@@ -1,7 +1,6 @@
 """Abilities of the installed Kafka client: the wheel that pip installs cannot log in with Kerberos.
 
-Without this check, a configuration with Kerberos looks right, and every client of it fails when it is
-created.
+Without this check, a configuration with Kerberos looks right, and the creation of every client fails.
 """
 
 from __future__ import annotations

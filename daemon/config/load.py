@@ -60,7 +60,7 @@ class ConfigReader:
     """Rules between settings: those of the shared sections and of each capability."""
 
     def read(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
-        """Read and check everything that can be checked without a network."""
+        """Read the configuration, and check all of it that needs no network."""
         document = read_document(path, os.environ if environment is None else environment)
         problems = list(_rename_settings(document, self.model))
         config, invalid = self._validate(document)
@@ -192,7 +192,7 @@ def _reason(detail: ErrorDetails, model: type[Config] | None, key: Key) -> tuple
 
 
 def _suggestion(model: type[Config] | None, key: Key) -> str:
-    """Return a hint for an unknown setting: the known one that it resembles, or where all are listed."""
+    """Return a hint for an unknown setting: the known one that it resembles, or the list of all."""
     known = [] if model is None else _known_keys(model, key[:-1])
     close = get_close_matches(key[-1][:KEY_CHARACTERS_MAX], known, n=1)
     return f"did you mean {close[0]!r}?" if close else "run 'tideline config schema' to list all settings"

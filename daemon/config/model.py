@@ -1,8 +1,8 @@
 """The configuration as a whole: the shared sections, and the composition with those of each capability.
 
-Unknown keys are refused, so that a misspelled setting never means "the default". Rules between two sections
-are checked in the capabilities' ``crosscheck`` modules, so that one wrong field does not hide them.
-docs/CONFIG.md is generated from these classes.
+It refuses unknown keys, so that a misspelled setting never means "the default". The rules between two
+sections are in the capabilities' ``crosscheck`` modules, so that one wrong field does not hide them. These
+classes generate docs/CONFIG.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sizes and durations as text: ``512MiB``, ``1h30m``, ``7d``, in place of plain numbers.
 
 The unit of a setting is the last part of its name (``record_bytes_max``, ``drain_s``, ``retention_days``), so
-nothing else must declare it. A plain number always has this unit. Written values can be read again.
+nothing else must declare it. A plain number always has this unit. Reading accepts written values.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def example_of(unit: str) -> str:
 
 
 def read_quantity(unit: str | None, value: Any) -> Any:
-    """Return a size or duration as number of its unit; any other value is returned as it is."""
+    """Return a size or duration as number of its unit; return any other value unchanged."""
     if unit is None or not isinstance(value, str) or not re.match(pattern_of(unit), value):
         return value
     sizes = _SIZES if unit.startswith("bytes") else _TIMES_MS

@@ -50,16 +50,15 @@ from state.errors import ConfigError
 
 T = TypeVar("T")
 _ANNOTATIONS = frozenset({"title", "description", "default"})
-"""Parts of a setting's JSON schema that hold for all forms in which it may be written."""
+"""Parts of a setting's JSON schema that hold for all its written forms."""
 
 
 class Section(BaseModel):
-    """A section of the configuration: unknown keys are refused, values cannot be changed."""
+    """A section of the configuration: refuses unknown keys and changes of values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Former names of settings, with the present ones. A former name is still read, and reported as a
-    warning."""
+    """Former names of settings, with the present ones. Tideline still reads a former name, with a warning."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -79,9 +78,9 @@ class Section(BaseModel):
 
 
 def refused(message: str) -> PydanticCustomError:
-    """Return the error that a validator raises; ``message`` is printed behind the setting.
+    """Return the error that a validator raises; ``message`` follows the setting in the output.
 
-    The message is passed as data, so that braces in it are not read as format fields.
+    The message is data, so that braces in it are no format fields.
     """
     return PydanticCustomError("setting", "{message}", {"message": message})
 
@@ -101,7 +100,7 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 class ConfigSection(Generic[T]):
     """A top-level section that a capability adds to the configuration.
 
-    The configuration's class is composed from these at start, so a type checker cannot see the attribute;
+    The start composes the configuration's class from these, so a type checker cannot see the attribute;
     ``of`` gives the section's value with its type.
     """
 
@@ -193,7 +192,7 @@ class ValueSection:
 
 
 def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:
-    """Evaluate the types of some fields; those of others may be imported for type checkers alone."""
+    """Evaluate the types of some fields; imports for those of others may exist for type checkers alone."""
     annotations = {name: values.__annotations__[name] for name in names}
     module = vars(sys.modules[values.__module__])
     return get_type_hints(SimpleNamespace(__annotations__=annotations), globalns=module, include_extras=True)

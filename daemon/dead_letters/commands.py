@@ -36,7 +36,7 @@ VALUE_CHARACTERS_MAX: Final = 4000
 
 @click.group(cls=CommandGroup)
 def dlq() -> None:
-    """List, show and replay dead letters: records that could not be decoded."""
+    """List, show and replay dead letters: undecodable records."""
 
 
 @dlq.command("list")
@@ -93,8 +93,8 @@ def replay(
     as_json: bool,
     daemon: DaemonAddress | None,
 ) -> None:
-    """Decode a dead letter again with this version, or with the daemon of --url;
-    exit with 1 if it still cannot be decoded.
+    """Decode a dead letter again with this version, or with the daemon of --url; exit with 1 if that fails
+    again.
     """
     if daemon is None:
         with _open_reader(config_path) as reader:

@@ -35,7 +35,7 @@ _TAG: Final = "Dead letters"
 
 @dataclass(frozen=True, slots=True)
 class ListedLetter:
-    """A record that could not be used."""
+    """A record that Tideline could not use."""
 
     number: int
     at_s: int
@@ -53,7 +53,7 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class ShownLetter(ListedLetter):
-    """A record that could not be used, with its contents."""
+    """A record that Tideline could not use, with its contents."""
 
     value: str
     """As UTF-8; other bytes as ``\\xNN``."""

@@ -1,10 +1,10 @@
 """Decides which connections an endpoint keeps if there are too many.
 
 Refusing further clients would let a few hundred silent connections lock out everybody else for a day. So the
-connection that has waited longest for its client is closed instead: of the address with the most connections,
-because that is the one that causes the shortage, or of the new client's own address if that has reached its
-limit. A client whose call is being answered is never chosen, unless it does not read its answer. Clients of
-Hive repeat a call whose connection was closed.
+endpoint closes the connection that has waited longest for its client instead: of the address with the most
+connections, because that is the one that causes the shortage, or of the new client's own address if that has
+reached its limit. A client whose call is being answered is never chosen, unless it does not read its answer.
+Clients of Hive repeat a call whose connection was closed.
 
 Only if no connection waits is the new one refused.
 """
@@ -22,7 +22,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Admission(Generic[C]):
-    """Whether a new connection is accepted, and which one is closed for it."""
+    """Whether to accept a new connection, and which one to close for it."""
 
     accepted: bool
     closed: C | None = None

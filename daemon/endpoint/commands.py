@@ -123,12 +123,12 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 ) -> None:
     """Serve the metastore's Thrift protocol, until SIGTERM, so that old clients work with a new metastore.
 
-    Calls that the metastore dropped are answered through their successors; every other call is forwarded
-    unchanged. Needs no configuration file, no Kafka and no state.
+    The endpoint answers calls that the metastore dropped through their successors, and forwards every other
+    call unchanged. Needs no configuration file, no Kafka and no state.
 
-    With --source or --config, the settings are those of the section 'serve' of the configuration, and
-    partition calls are answered from the index that the daemon maintains. Only --http, --http-token-file
-    and --log-level apply then.
+    With --source or --config, the settings are those of the section 'serve' of the configuration, and the
+    index that the daemon maintains answers partition calls. Only --http, --http-token-file and --log-level
+    apply then.
     """
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.process import ProbesAddress, run_endpoint

@@ -1,8 +1,8 @@
 """The texts of partition filters, rewritten for a metastore of Hive 4, for one connection.
 
-Filters of old clients are translated before a call is answered or forwarded (``rewriting.translate_filter``).
-A forwarded filter is rewritten so that the metastore's database loses no partition
-(``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter as it was sent.
+It translates filters of old clients before answering or forwarding a call (``rewriting.translate_filter``).
+It rewrites a forwarded filter so that the metastore's database loses no partition
+(``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter unchanged.
 
 A client is one of Hive 2 or 3 if it makes a call that Hive 4 dropped, and one of Hive 4 if it makes a call,
 or sends a field, that Hive 3.1 does not have. Otherwise only the form of a filter decides: a client that
@@ -38,7 +38,7 @@ FIELDS_OF_HIVE_3: Final = frozenset({1, 2, 3, 4})
 """Fields of the request of ``GET_TABLE`` that Hive 3.1 declares; Hive 4 always sends another, its engine."""
 _KEPT_MAX: Final = 1024
 _KEPT_CHARS_MAX: Final = 4096
-"""Filters whose translation is kept, because clients repeat them, and their length."""
+"""Filters with a stored translation, because clients repeat them, and their length."""
 
 
 @dataclass(frozen=True, slots=True)

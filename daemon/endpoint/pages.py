@@ -1,4 +1,4 @@
-"""The page of the endpoints: calls answered from the index, and why other calls are forwarded."""
+"""The page of the endpoints: calls answered from the index, and reasons to forward others."""
 
 from __future__ import annotations
 

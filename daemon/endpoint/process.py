@@ -82,7 +82,7 @@ def run_endpoint(
 
 @contextmanager
 def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator[str | None]:
-    """Serve ``/metrics`` and ``/livez`` if an address is given, and yield it."""
+    """Serve ``/metrics`` and ``/livez`` at an address, if any, and yield it."""
     if http is None:
         yield None
         return

@@ -22,4 +22,4 @@ class Responder(Protocol):
     """Answers some calls."""
 
     def respond(self, request: Message, metastore: Metastore) -> Message | None:
-        """Return the answer, or None if the call must be forwarded."""
+        """Return the answer, or None to forward the call."""

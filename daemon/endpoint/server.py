@@ -1,8 +1,8 @@
 """The listening socket: one thread for each connection, and limits on their number (``admission``).
 
 Threads, because a session only waits for two sockets, and because a defect in one session then ends that
-session only. A refused connection is closed at once, which clients report and repeat; it would otherwise wait
-without an answer.
+session only. The endpoint closes a refused connection at once, which clients report and repeat; it would
+otherwise wait without an answer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BACKLOG: Final = 1024
-"""Connections that wait to be accepted. In a shorter queue, a storm of them would delay others by seconds,
-until TCP repeats its first packet."""
+"""Connections that wait for acceptance. In a shorter queue, a storm of them would delay others by seconds,
+until TCP repeats its first packet.
+"""
 SEND_BUFFER_BYTES: Final = 512 * 1024
 RECEIVE_BUFFER_BYTES: Final = 128 * 1024
 """Buffers of the kernel for one client, which it doubles. Otherwise they grow to megabytes for each client
@@ -72,8 +73,8 @@ class EndpointServer:
         self._thread.start()
 
     def close(self) -> int:
-        """Stop accepting, give calls in progress ``drain_s``, and close everything;
-        return how many calls were cut off.
+        """Stop accepting, give calls in progress ``drain_s``, and close everything; return the number of
+        interrupted calls.
         """
         self._stopping.set()
         shut_down(self._listener, socket.SHUT_RDWR)  # wakes the thread in accept
@@ -107,7 +108,7 @@ class EndpointServer:
             self._begin(handle, str(client[0]))
 
     def _admit(self, address: str) -> bool:
-        """Return whether a client is accepted; close the connection that it replaces."""
+        """Return whether to accept a client; close the connection that it replaces."""
         settings = self._settings
         with self._lock:
             admission = admit(

@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 BLOCKED_S: Final = 10.0
 """Time after which a client that does not accept a piece of its answer counts as waited for."""
 CLIENT_GONE: Final = "client-gone"
-"""Code under which a client's own disconnection in the middle of a call is counted."""
+"""Code that counts a client's own disconnection in the middle of a call."""
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         budget: RequestBudget,
         responders: Sequence[Responder] = (),
     ) -> None:
-        """Serve a client; ``responders`` are asked before those that every session has."""
+        """Serve a client; ``responders`` come before those that every session has."""
         self._client = client
         self._account = budget.open(self.abort)
         self._waiting_since: float | None = time.monotonic()
@@ -68,9 +68,7 @@ class Session:
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when it has waited for the client (monotonic clock); None while a call is answered.
-        For any thread.
-        """
+        """Since when it has waited for the client (monotonic clock); None during a call. For any thread."""
         blocked = self._client.blocked_since
         if blocked is not None and time.monotonic() - blocked >= BLOCKED_S:
             return blocked
@@ -195,7 +193,7 @@ class Session:
         return None
 
     def _note_activity(self) -> None:
-        """Begin to wait again, in a connection whose calls cannot be read."""
+        """Begin to wait again, in a connection with unreadable calls."""
         self._waiting_since = time.monotonic()
 
     def _answer(self, request: Message, transport: Transport) -> None:

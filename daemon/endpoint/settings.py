@@ -46,21 +46,23 @@ class EndpointSettings:
     metastore_tls: ssl.SSLContext | None = None
     """How the metastore is connected to; None for connections without TLS."""
     connections_max: Annotated[int, Interval(ge=1, le=100_000)] = 512
-    """Number of clients that may be connected. Beyond it, the connection that has waited longest for its
-    client is closed for a new one."""
+    """Maximum number of connected clients. Beyond it, the endpoint closes the connection that has waited
+    longest for its client for a new one.
+    """
     connections_per_address_max: Annotated[int, Interval(ge=1, le=100_000)] = 384
-    """Number of clients that may be connected from one address. Raise it if clients share an address, such as
-    that of a load balancer."""
+    """Maximum number of connected clients with one address. Raise it if clients share an address, such as
+    that of a load balancer.
+    """
     # Hive's own limit (``metastore.server.max.message.size``) is 100 MiB by default.
     request_bytes_max: Annotated[int, Interval(ge=1024, le=2**31 - 1)] = 64 << 20
     """Size of the largest request."""
     requests_bytes_max: Annotated[int, Interval(ge=1 << 20, le=2**40)] = 64 << 20
-    """Size of all requests together that are not answered yet, without the first 64 KiB of each. If it is
-    used up, the incomplete request that began first is given up. The process needs about five times as much
-    memory."""
+    """Size of all requests together without an answer yet, except the first 64 KiB of each. Above it, the
+    endpoint drops the incomplete request that began first. The process needs about five times as much memory.
+    """
     answer_bytes_max: int = 256 << 20
-    """Size of a translated answer. Forwarded answers are not limited, because they
-    are never held in memory.
+    """Size of a translated answer. Forwarded answers have no limit, because they are never in memory as a
+    whole.
     """
     # It is the time for one server, and for the handshake of TLS on either side.
     connect_s: Annotated[float, Interval(ge=0.1, le=3600)] = 10
@@ -74,6 +76,6 @@ class EndpointSettings:
     answer_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 600
     """Time in which the metastore must begin or continue an answer."""
     idle_s: Annotated[float, Interval(ge=0.1, le=2_000_000)] = 86_400
-    """Time after which a connection without calls is closed."""
+    """Lifetime of a connection without calls."""
     drain_s: float = 10.0
     """Time that calls in progress get at the end."""

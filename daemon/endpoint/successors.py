@@ -4,7 +4,7 @@ The original call is sent first. Only if the server answers that it does not hav
 from then on without another attempt. A connection ends at one server of one version, so each connection needs
 one attempt for each call, and an upgrade or a mixture of versions behind one address cannot confuse it.
 
-Tables are moved between the answers as bytes, so that no field is lost. Exceptions need no translation: the
+Tables move between the answers as bytes, so they lose no field. Exceptions need no translation: the
 successors declare the same ones under the same numbers.
 """
 
@@ -145,5 +145,6 @@ TRANSLATIONS: Final[dict[str, Callable[[Message, Metastore], Message]]] = {
     "alter_index": _always(_exception(2, _NO_INDEXES)),  # MetaException
     "drop_index_by_name": _always(_exception(2, _NO_INDEXES)),  # MetaException
 }
-"""Every dropped call and how it is answered. The numbers are those of the exceptions that the calls
-declare."""
+"""Every dropped call, with its replacement. The numbers are those of the
+exceptions that the calls declare.
+"""

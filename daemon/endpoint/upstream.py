@@ -4,8 +4,8 @@ because the server keeps state for each connection, and the endpoint's own.
 A client's connection carries the client's login. The endpoint logs in itself for its own queries, if the
 metastore requires SASL.
 
-Requests are complete before they are sent, so the metastore never sees half of one. A forwarded answer is
-passed on as it arrives.
+The endpoint sends complete requests, so the metastore never sees half of one. It passes on a forwarded answer
+as it arrives.
 """
 
 from __future__ import annotations
@@ -152,11 +152,11 @@ def _connect(address: Address, settings: EndpointSettings) -> Peer:
 
 
 def refuse_own_address(settings: EndpointSettings) -> None:
-    """Raise ConfigError if a metastore's address is the endpoint's:
-    a call would be forwarded to itself again and again.
+    """Raise ConfigError if a metastore's address is the endpoint's: it would forward a call to itself again
+    and again.
 
     The mistake is likely, because both have the same port by default. A name in front of the endpoint, such
-    as a Kubernetes service, is not recognized.
+    as a Kubernetes service, goes unnoticed.
     """
     for address in settings.metastores:
         if address.port == settings.port and _resolve(address.host) & _listens_on(settings.host):

@@ -1,11 +1,10 @@
 """Answers about flat tables: columns, fill rates,
 the users of each key, waiting keys with their reasons, and the history.
 
-They are read from the database of the key log, where the driver leaves a snapshot of the table with each
-batch. Neither Spark nor the metastore is needed, so answers are available while the driver is down; they
-contain the age of the snapshot. Answers are plain values, which HTTP serves as JSON and as a page. The
-current files (``tideline split files``) are read from the table's directory, without Spark and in parallel
-with its driver.
+They come from the database of the key log, where the driver leaves a snapshot of the table with each batch.
+They need neither Spark nor the metastore, so they are available while the driver is down; they contain the
+age of the snapshot. Answers are plain values, which HTTP serves as JSON and as a page. The current files
+(``tideline split files``) come from the table's directory, without Spark and in parallel with its driver.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ def _candidate(row: Mapping[str, Any]) -> Answer:
 
 
 def _totals(document: Mapping[str, Any]) -> Answer:
-    """Return sizes. The saving compares the files of sealed hours, whose sizes are known, with their JSON."""
+    """Return sizes. The saving compares the files of sealed hours, with their known sizes, and their JSON."""
     names = (
         "partitions",
         "sealed",

@@ -2,7 +2,7 @@
 machine, metastores and file systems.
 
 A driver needs half a minute to find out that its database or its landing directory does not exist; the live
-check needs one call for each. It sees at once whether Spark and its requirements are installed.
+check needs one call for each. It sees at once whether Spark and its requirements are present.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def flat_problems(
 ) -> list[Problem]:
     """Look for Spark, and for the database and the source's directory of every table that has a writer.
 
-    Every failure is a problem, none is raised. ``require`` raises if something of Spark is missing on this
-    machine.
+    Every failure is a problem, and raises nothing. ``require`` raises if something of Spark is missing on
+    this machine.
     """
     open_metastore = connect or _connect
     problems: list[Problem] = []
@@ -83,8 +83,8 @@ def _installation_problems(require: Callable[[], None]) -> Iterator[Problem]:
 
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
-    """Yield a problem if the directory of the source cannot be listed.
-    File systems that only Spark can open are left out.
+    """Yield a problem if the directory of the source cannot be listed. It skips file systems that only Spark
+    can open.
     """
     from handlers.files.systems.schemes import open_file_systems
 
@@ -133,7 +133,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
-    """A misspelt raw table would not be mined, so none of its keys would become a column."""
+    """The miner would skip a misspelt raw table, so none of its keys would become a column."""
     mining = document.values.get("mining")
     raw_tables = (
         list(mining["raw_tables"])
@@ -181,7 +181,7 @@ def _shared_writers(document: Document) -> Iterator[Problem]:
 
 
 def _short_retention(document: Document) -> Iterator[Problem]:
-    """Requests that count must be kept."""
+    """The key log must keep requests that count."""
     key = ("keylog", "retention_days")
     retention_days = number(document, key)
     if retention_days is None:

@@ -2,8 +2,8 @@
 Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table,
-so its driver must be stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and
-``view`` can run beside a driver.
+so stop its driver first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can
+run beside a driver.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 def run(table: str, once: bool, progress_fd: int | None, config_path: Path | None, as_json: bool) -> None:
     """Read raw events into the flat TABLE (its db.table, or its name in the configuration) until SIGTERM.
 
-    If the daemon does not mine queries (mining.every_s), the SQL files of mining.sources are read first.
+    If the daemon does not mine queries (mining.every_s), it reads the SQL files of mining.sources first.
 
     The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it
-    also stops at once when its standard input is closed, because the process that started it has then ended.
+    also stops at once when its standard input closes, because the process that started it has then ended.
     """
     from daemon.flat.driver import run_driver
 
@@ -132,8 +132,8 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
 def prepare(as_json: bool) -> None:
     """Store the classes that drivers load in an archive of this installation, so that drivers start faster.
 
-    Takes about half a minute and 200 MB. Run it again after an update of Java or Spark; an outdated archive
-    is ignored.
+    Takes about half a minute and 200 MB. Run it again after an update of Java or Spark; Java ignores an
+    outdated archive.
     """
     from daemon.flat.driver import spark_commands
 
@@ -196,7 +196,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     """Split sealed hours of the flat TABLE again from the raw table,
     so that newer columns have values there too.
 
-    Exits with 1 if an hour was left unchanged because the raw table does not have the same number of events.
+    Exits with 1 if an hour remains unchanged because the raw table does not have the same number of events.
     """
     from daemon.flat.driver import hours_between, spark_commands
     from daemon.flat.text import backfill_text
@@ -230,7 +230,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_json: bool) -> None:
     """Make the STRING column of KEY in the flat TABLE numeric again, if all retained values are numbers.
 
-    Rewrites all hours. If it is interrupted, the driver completes it between its batches.
+    Rewrites all hours. After an interrupt, the driver completes it between its batches.
     """
     from daemon.flat.driver import spark_commands
     from state.columns.paths import parse_column_key
@@ -270,8 +270,8 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
     """List the current files of the flat TABLE, for readers without a metastore;
     --json adds columns and partition values.
 
-    The directory of a table also has files that were replaced, or that are not complete. Listed files exist
-    for sealing.old_files_s.
+    The directory of a table also has replaced and incomplete files. Listed files exist for
+    sealing.old_files_s.
     """
     from daemon.flat.answers import list_current_files
     from daemon.flat.settings import flat_config

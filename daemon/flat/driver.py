@@ -1,10 +1,10 @@
 """The process of a flat table's driver: signals, progress events, and the compatibility view that it keeps.
 
 The view lets former column names return values. It needs no Spark, only the table's entry in the metastore. A
-driver writes it again after each batch that has changed the columns. If the view cannot be written, the
-driver continues and prints the reason; the view stays as it was until the next change.
+driver writes it again after each batch that has changed the columns. If writing the view fails, the driver
+continues and prints the reason; the view keeps its form until the next change.
 
-Before a driver runs by hand, SQL files of the configuration are read into the key log, so that their keys
+Before a driver runs by hand, it reads SQL files of the configuration into the key log, so that their keys
 become columns. The daemon mines all sources of queries itself (``mining.every_s``). Without it, the queries
 of ``tideline split try`` would wait for ``tideline keys mine``.
 """
@@ -42,7 +42,7 @@ _HOUR: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[-T ](\d{2}))?", re.ASCII)
 
 
 def spark_commands() -> ModuleType:
-    """Return ``streaming.driver.commands``; raise ConfigError if Spark is not installed."""
+    """Return ``streaming.driver.commands``; raise ConfigError without Spark."""
     try:
         import py4j  # noqa: F401 - only whether it is installed matters
         import pyspark  # noqa: F401 - likewise
@@ -87,8 +87,8 @@ def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, 
 
 
 def _stop_when(stopping: threading.Event, driver: Driver) -> None:
-    """Stop ``driver`` after a signal.
-    PySpark has replaced the handler of SIGINT meanwhile, so it is set again.
+    """Stop ``driver`` after a signal. PySpark has replaced the handler of SIGINT in the meantime, so this
+    sets it again.
     """
     signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
 
@@ -191,7 +191,7 @@ def mine_query_files(config: Config) -> int:
     """Mine all sources of kind 'sql-files', unless the daemon does;
     return the number of new or changed queries.
 
-    Raises ConfigError if sources are configured without a raw table, and errors of the key log.
+    Raises ConfigError for sources without a raw table, and errors of the key log.
     """
     mining = MINING.of(config)
     sources = {name: each for name, each in mining.sources.items() if each.kind == "sql-files"}

@@ -54,8 +54,7 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
 def java_client(kafka: KafkaConfig) -> dict[str, str]:
     """Return the settings of a Java client that reaches the same broker the same way, secrets included.
 
-    Raises ConfigError for a login mechanism that cannot be translated; it must then be set in the table's own
-    source.
+    Raises ConfigError for a login mechanism without a translation; the table's own source must then have it.
     """
     options = {name: str(value) for name, value in kafka.options.items()}
     settings = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}

@@ -100,7 +100,7 @@ class DriverLoop(ChildLoop):
         self._measures.count_start()
 
     def count_refused(self, count: int) -> None:
-        """Count lines that could not be read."""
+        """Count unreadable lines."""
         self._measures.count_refused(count)
 
     def process_event(self, event: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Metrics of flat tables: rows, unusable records, the lag, and how long batches take.
 
-Counts and positions are set as the driver reports them (``daemon.flat.status``); the state and the lag in
-seconds are computed at each scrape, from the status.
+Counts and positions follow the reports of the driver (``daemon.flat.status``); each scrape computes the state
+and the lag in seconds, from the status.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FlatMeasures:
         self._of("starts").inc()
 
     def count_refused(self, count: int) -> None:
-        """Count lines that could not be read."""
+        """Count unreadable lines."""
         self._of("refused").inc(count)
 
     def observe_durations(self, durations: Mapping[str, float]) -> None:

@@ -1,8 +1,8 @@
 """The pages of flat tables, the routes, and the forms of their answers:
 ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
 
-TABLE is the name in the configuration or ``db.table``. The page of one table can also be written as a file,
-which loads nothing. Which user queries which key is shown to operators; others see pseudonyms.
+TABLE is the name in the configuration or ``db.table``. The page of one table can also be a file, which loads
+nothing. Operators see which user queries which key; others see pseudonyms.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class KeyList:
     columns: int
     columns_max: int
     reasons_from: str
-    """``driver``, or ``rules`` if a decision was made since its last batch."""
+    """``driver``, or ``rules`` if there is a later decision than its last batch."""
     driver_at_s: int | None
     keys: list[dict[str, Any]]
     """Keys with verdicts, reasons, and who queries them."""
@@ -231,8 +231,8 @@ _HIDING_KEY: Final = secrets.token_bytes(32)
 def hide_users(answer: Row) -> dict[str, Any]:
     """Return the answer with a pseudonym for each user, for clients that may only view.
 
-    A user has the same pseudonym everywhere until the daemon is restarted. The key is stored nowhere, so
-    that trying all names of a directory does not find the user.
+    A user has the same pseudonym everywhere until the daemon restarts. No file has the key, so trying all
+    names of a directory does not find the user.
     """
     rows = {
         name: [{**each, "users": [_pseudonym(user) for user in each["users"] or ()]} for each in answer[name]]

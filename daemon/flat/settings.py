@@ -160,7 +160,7 @@ class FlatConfig(Section):
 
     @property
     def is_written(self) -> bool:
-        """Whether the table has a stream; otherwise only its keys are reported."""
+        """Whether the table has a stream; otherwise reports have only its keys."""
         return self.location is not None
 
     def settings(self, around: Around) -> FlatSettings:

@@ -1,7 +1,7 @@
 """Progress of a flat table's driver, and the section ``flats`` of the daemon's status made from it.
 
-Events are folded one by one into one value. A batch reported twice, because the driver was killed before
-Spark recorded its end, counts once. A malformed event raises MalformedEvent and changes nothing.
+Events go one by one into one value. A batch reported twice, because the driver died before Spark recorded its
+end, counts once. A malformed event raises MalformedEvent and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.errors import MalformedEvent
 
 T = TypeVar("T")
 REASONS_MAX: Final = 32
-"""Distinct reasons of dead letters; further ones are counted as ``other``."""
+"""Distinct reasons of dead letters; further ones count as ``other``."""
 Name = Annotated[str, AfterValidator(lambda text: text[:100])]
 
 

@@ -122,8 +122,8 @@ class FlatSourceConfig(Section):
         return self
 
     def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
-        """Return the driver's form;
-        ``bootstrap`` and ``options`` (of a Java client) are used if none are given here.
+        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) apply if the section has
+        none.
         """
         if self.path is not None and self.kind == "directory":
             return DirectorySource(self.path, self.files_per_batch, Documents(self.documents))

@@ -130,7 +130,7 @@ def _upkeep_text(counts: Mapping[str, Any]) -> str:
 
 
 def backfill_text(results: Sequence[BackfillResult]) -> str:
-    """Return a line per hour, and how many hours were split again."""
+    """Return a line per hour, and the number of hours split again."""
     lines = [
         f"{hour_text(each.hour)}  {number_text(each.raw_rows if each.is_done else each.rows):>12} rows  "
         + _backfill_outcome(each)

@@ -1,12 +1,12 @@
-"""Who may ask: every request is attributed to a client with a role, or refused, before its route sees it.
+"""Who may ask: every request gets a client with a role, or a refusal, before its route sees it.
 
-A client shows a bearer token or a certificate. Where neither tokens nor certificates are configured, everyone
-who reaches the port may view; only a loopback address is then allowed, unless ``http.allow_anonymous`` says
+A client shows a bearer token or a certificate. Without configured tokens and certificates, everyone who
+reaches the port may view; only a loopback address is then valid, unless ``http.allow_anonymous`` says
 otherwise (``daemon.config.crosscheck``).
 
 The header ``Host`` must name this machine. Otherwise a page of another site could let its own name point to
-this address and read answers with the rights of the browser's user (DNS rebinding). An address cannot be
-pointed elsewhere, and the page of another site has no token, so both are exempt.
+this address and read answers with the rights of the browser's user (DNS rebinding). An address always means
+this machine, and the page of another site has no token, so both are exempt.
 """
 
 from __future__ import annotations

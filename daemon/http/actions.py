@@ -1,4 +1,4 @@
-"""Operations that change something: only for the role *operate*, and all are recorded.
+"""Operations that change something: only for the role *operate*, and all with a record.
 
 An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
 answered when done, or with 202 when long work has begun. The record is in the log, and the last ones are kept

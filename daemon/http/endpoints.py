@@ -1,7 +1,8 @@
 """HTTP endpoints for queries: parameters with limits, answers and errors as JSON.
 
-A failed query is answered with a problem (``daemon.http.problems``). Answers are made in the threads of the
-server (``daemon.http.transport.answering``). Each has an ETag, so that a client that has it already gets 304.
+A failed query gets a problem as its answer (``daemon.http.problems``). The threads of the server make the
+answers (``daemon.http.transport.answering``). Each has an ETag, so that a client that has it already gets
+304.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ _OPERATOR_HINT: Final = (
 def require_operator(request: Request) -> None:
     """Raise Forbidden, or Unauthenticated without a token, unless the client has the role *operate*.
 
-    Both are counted.
+    It counts both.
     """
     if not may_operate(request):
         if getattr(request.state, "client", ANONYMOUS) == ANONYMOUS:

@@ -1,6 +1,6 @@
 """The description of the API: the OpenAPI 3.1 document.
 
-It is made from the operations of the routes, so it cannot differ from the served API.
+It follows from the operations of the routes, so it cannot differ from the served API.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Operation:
 
     path: str
     tag: str
-    """The heading under which it is listed."""
+    """Its heading in the list."""
     summary: str
     answer: TypeAdapter[Any]
     """The form of its answer."""

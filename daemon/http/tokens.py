@@ -1,8 +1,8 @@
 """Bearer tokens in files, each with a name and a role; a file is read again when it has changed.
 
 So a token is exchanged without a restart: write the new one beside the old one (one per line), give it to the
-clients, then remove the old one. A token is compared in constant time, and with every known one, so that the
-time of an answer shows nothing of them.
+clients, then remove the old one. A comparison takes constant time, and includes every known token, so that
+the time of an answer shows nothing of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 CHARACTERS_MIN: Final = 16
 FILE_BYTES_MAX: Final = 16 * 1024
 CHECK_S: Final = 1.0
-"""A file is looked at again at most this often."""
+"""Shortest interval between two looks at a file."""
 _Version = tuple[int, int, int]
 
 

@@ -2,8 +2,8 @@
 who queries them, and why each is a column or not. For the command line and the page.
 
 Reasons come from one of two sources, and the answer names it. The Spark driver, which knows the contents of
-rows, saves its reasons with the snapshot of the table after each batch. If it has not run yet, or a decision
-has been made since, the rules are applied here to the current demand, without knowledge of the rows.
+rows, saves its reasons with the snapshot of the table after each batch. If it has not run yet, or there is a
+later decision, this module applies the rules to the current demand, without knowledge of the rows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _KeyFacts:
 
     @property
     def is_driver_current(self) -> bool:
-        """Whether no decision was made after the driver's snapshot."""
+        """Whether there is no decision after the driver's snapshot."""
         if self.snapshot is None:
             return False
         return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
@@ -145,7 +145,7 @@ def save_decision(
 ) -> Answer:
     """Store or remove a decision about a key of the flat table, for ``skip`` about a pattern.
 
-    Raises ConfigError if the table's rules would then contradict each other; nothing is stored in that case.
+    Raises ConfigError if the table's rules would then contradict each other; and stores nothing in that case.
     """
     pinned = None if type_name is None else ColumnType[type_name.upper()]
     rule = KeyRule(flat.table, RuleKind(kind), subject, pinned, set_by=by)

@@ -184,9 +184,7 @@ class MiningConfig(Section):
         return self
 
     def rules(self) -> MiningRules:
-        """Return raw tables and functions as the miner knows them;
-        raise ConfigError if no raw table is configured.
-        """
+        """Return raw tables and functions as the miner knows them; raise ConfigError without a raw table."""
         from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
         if not self.raw_tables:

@@ -141,9 +141,9 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     """Read the new queries of the SOURCES (by default all
     configured ones) and record the keys that they request.
 
-    Exits with 1 if a source could not be read completely; the others are read nevertheless. --progress-fd
-    requires --every and reads all sources; the command then also stops at once when its standard input is
-    closed, because the process that started it has ended.
+    Exits with 1 if it read a source only in part; it reads the others nevertheless. --progress-fd requires
+    --every and reads all sources; the command then also stops at once when its standard input closes, because
+    the process that started it has ended.
     """
     if progress_fd is not None:
         _mine_as_child(config_path, progress_fd, every_s, is_limited=bool(sources or from_stdin))

@@ -1,9 +1,9 @@
 """The loop of the miner, which runs as a child process (``tideline keys mine --every``).
 
-Parsing months of queries takes one core for minutes, which the daemon's other loops need. The miner may be
-killed at any moment, because the keys of a query are recorded together with the position after it. A source
-that fails is read again in the next pass and reported as a problem until then; the loop ends only when the
-process ends.
+Parsing months of queries takes one core for minutes, which the daemon's other loops need. A kill of the miner
+is harmless at any moment, because it records the keys of a query together with the position after it. The
+next pass reads a source that fails again, and the status has the problem until then; the loop ends only when
+the process ends.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class MiningMetrics(MetricTable):
     )
 
     def show_sources(self, sources: Iterable[str]) -> None:
-        """Show the counters of the sources from the start, so that their first increase is seen."""
+        """Show the counters of the sources from the start, so that Prometheus sees their first increase."""
         for source in sources:
             for counter in (self.queries, self.queries_with_keys, self.requests, self.failures):
                 counter.labels(source)

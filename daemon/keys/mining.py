@@ -63,7 +63,7 @@ def open_standard_input(user: str) -> QuerySource:
 def open_miner(config: Config) -> Iterator[Miner]:
     """Yield the miner for all passes of a process; it recognizes queries that it has read before.
 
-    Texts are read in a child process, because any user's query may exhaust memory or time.
+    A child process reads the texts, because any user's query may exhaust memory or time.
     """
     rules = MINING.of(config).rules()
     with closing(TextWorker(rules)) as worker:
@@ -80,7 +80,7 @@ def mine_all(
     """Mine the new queries of each source into the key log,
     then delete old requests; return the result of each source.
 
-    A source that fails is reported with its error; the others are read nevertheless.
+    The result of a source that fails is its error; this reads the others nevertheless.
     """
     passes = []
     for source in sources:
@@ -149,8 +149,8 @@ def run_miner(
 ) -> None:
     """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and report each pass.
 
-    Main thread only. The last event has the reason of the end, even if mining could not start; that error is
-    raised.
+    Main thread only. The last event has the reason of the end, even if mining does not start; raises that
+    error.
     """
     with stop_signals() as stopping:
         try:

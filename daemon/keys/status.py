@@ -32,12 +32,12 @@ class SourcePass:
     queries_with_keys: int
     requests: int
     unresolved: Mapping[Name, int]
-    """Uses of raw JSON that could not be resolved, by reason."""
+    """Uses of raw JSON without a recognizable key, by reason."""
     dead: Mapping[Name, int]
-    """Records that could not be read, by reason."""
+    """Unreadable records, by reason."""
     took_s: float
     error: Error | None
-    """Why the source was not read completely; None if it was."""
+    """Why the last pass read the source only in part; None if it read all."""
 
 
 _PASSES: Final = TypeAdapter(list[SourcePass])

@@ -1,5 +1,5 @@
-"""Answers about keys as text for a terminal.
-Keys come from users' queries, so unprintable characters are escaped.
+"""Answers about keys as text for a terminal. Keys come from users' queries, so this module escapes
+unprintable characters.
 """
 
 from __future__ import annotations

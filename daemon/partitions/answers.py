@@ -1,8 +1,8 @@
 """Answers about partitions as plain values, for HTTP and for the command line, from a daemon or its state
 file.
 
-While a table is ``loading``, its answers reflect the state before the load. Answers have a limit, and say if
-they are cut off.
+While a table is ``loading``, its answers reflect the state before the load. Answers have a limit, and report
+a truncation.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class PartitionBranch:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def view(self) -> PartitionsView:
-        """Return the state from which queries are answered; for any thread."""
+        """Return the state behind queries; for any thread."""
         states = self.projection.states
         return PartitionsView(
             event_id=self.projection.position.applied_event_id,

@@ -1,6 +1,6 @@
 """``tideline partitions list | filter | explain | count | names | check | load``.
 
-Queries and changes go to the running daemon; if none runs, the state that it left is opened.
+Queries and changes go to the running daemon; if none runs, the command opens the state that it left.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def count(query: CountPartitions, options: CatalogOptions) -> None:
 @partitions.command()
 @filter_options(ExplainFilter)
 def explain(query: ExplainFilter, options: CatalogOptions) -> None:
-    """Show how FILTER is answered: its ranges, what is checked on every key, and the cost."""
+    """Show the plan for FILTER: its ranges, the checks on every key, and the cost."""
     options.echo_answer(_BRANCH, query, explain_text)
 
 
@@ -152,8 +152,8 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
 def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     """Load TABLE again from the source's metastore and show the progress; ends its quarantine.
 
-    Queries see the old state until the load has ended. It continues in the daemon when this command is
-    interrupted.
+    Queries see the old state until the load has ended. It continues in the daemon after an interrupt of this
+    command.
     """
     name = table.lower()
     with options.access(_BRANCH) as access:
@@ -226,13 +226,13 @@ def listing_text(answer: Answer) -> str:
 
 
 def progress_text(row: Mapping[str, Any]) -> str:
-    """Return the progress of a table's load, or "" if the table is not being loaded."""
+    """Return the progress of a table's load, or "" without a load."""
     loading = row["loading"]
     return "" if loading is None else f"{loading['done']} of {loading['total']} loaded"
 
 
 def filter_text(answer: Answer) -> str:
-    """Return one partition per line, with values and location; only names if only names were requested."""
+    """Return one partition per line, with values and location; only names for a query for names."""
     lines = answer.get("names")
     if lines is None:
         rows = [

@@ -1,5 +1,5 @@
-"""Pages of the partition index: the list of tables, and one table with a filter, how it is answered, and its
-first results.
+"""Pages of the partition index: the list of tables, and one table with a filter, its plan, and its first
+results.
 """
 
 from __future__ import annotations

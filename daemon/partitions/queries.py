@@ -75,7 +75,7 @@ class AboutTable(Currency):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredPartitions(AboutTable):
-    """Partitions with the fields of Hive's objects, or their names if only these are requested."""
+    """Partitions with the fields of Hive's objects, or only their names."""
 
     partitions: list[dict[str, Any]] | None = None
     names: list[str] | None = None
@@ -158,7 +158,7 @@ class FilterPartitions(FilterQuery):
     limit: int | None = number(NAMES_MAX, name="max")
     """None, or a negative number: as many as an answer may have."""
     names: bool = flag()
-    """Whether only names are returned."""
+    """Whether to return only names."""
 
     @classmethod
     def parse(cls, name: str, given: Mapping[str, str]) -> Self:

@@ -1,6 +1,6 @@
 """Waiting until a table has a partition, as the partition index knows it (``daemon.waits.conditions``).
 
-No metastore is called: the index follows the events of the source.
+It calls no metastore: the index follows the events of the source.
 """
 
 from __future__ import annotations

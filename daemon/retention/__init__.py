@@ -1,1 +1,1 @@
-"""Early warning: how much time is left until a reader's events or files are removed before it reads them."""
+"""Early warning: the time left until a reader loses events or files before it reads them."""

@@ -25,7 +25,7 @@ from state.event_log.retention import (
 
 
 PRESENT_S: Final = 60.0
-"""A measurement counts as the present state for so long: several are made a minute."""
+"""A measurement counts as the present state for so long: there are several a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
 _COMPACTOR_CHECK: Final = "hive.compactor.check.interval"
@@ -70,7 +70,7 @@ class ReaderMeasurement:
     reader: Reader
     next_time_s: float | None
     in_topic: bool
-    """Whether its next event was relayed."""
+    """Whether its next event is in the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _directories_s(calls: SourceCalls) -> float:
 
 
 def _first_event(calls: SourceCalls, after: int) -> NotificationEvent | None:
-    """Return the first event after an id; None if there is none, or if it is too large to be read."""
+    """Return the first event after an id; None if there is none, or if it is too large to read."""
     try:
         return next(iter(calls.next_events(after, 1)), None)
     except (BadInput, Refused):
@@ -173,7 +173,7 @@ def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasure
     """Yield each reader with the time left for its next event, and for the files that it names or, if it
     lists them, the directories.
 
-    Once a measurement is old, a reader that had read everything may have missed events since it was made.
+    Once a measurement is old, a reader that had read everything may have missed events since then.
     """
     may_have_more = now_s - measured.time_s > PRESENT_S
     for each in measured.readers:

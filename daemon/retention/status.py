@@ -67,12 +67,12 @@ _READER_GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReaderRetention:
-    """One relay or projection. A value is None if no limit is known."""
+    """One relay or projection. A value is None without a known limit."""
 
     reader: str
     event_id: int
     left_s: float | None
-    """Until its next event cannot be read any more."""
+    """Until its next event is unreadable."""
     retention_s: float | None
     files_left_s: float | None
     """Until the change manager may remove a file that its next event names."""
@@ -140,7 +140,7 @@ def _margin(left_s: float | None, retention_s: float | None) -> Margin | None:
 
 
 def _limits(value: tuple[SourceRetention, ...]) -> Iterator[tuple[ReaderRetention, str, Margin]]:
-    """Yield each reader with its next loss, and how much time is left."""
+    """Yield each reader with its next loss, and the time left."""
     for source in value:
         for reader in source.readers:
             for what, margin in (
@@ -202,7 +202,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
     def unready_reasons(self, value: tuple[SourceRetention, ...]) -> list[str]:
         """Return the readers that have less than a tenth of a retention left.
 
-        Directories do not count: their tables are loaded again.
+        Directories do not count: their tables load again.
         """
         return [
             f"{reader.reader}: {what} that it has not read may be removed in {duration_text(margin.left_s)}"

@@ -77,5 +77,5 @@ def all_commands() -> dict[str, Command]:
 
 
 def all_sections() -> Sequence[StatusSection[Any]]:
-    """Return the status sections of all capabilities, in the order in which they are printed."""
+    """Return the status sections of all capabilities, in their order in the output."""
     return [section for capability in CAPABILITIES for section in capability.status_sections()]

@@ -1,8 +1,8 @@
 """The command line: ``tideline COMMAND``. Exit codes: 0 success, 1 failure, 2 wrong usage.
 
-An error of the tree is printed to standard error in two or three lines: the message, the values of its
-context, and the hint. ``--debug`` shows tracebacks. A command is imported when called, so ``--help`` imports
-nothing but click.
+Standard error has an error of the tree in two or three lines: the message, the values of its context, and the
+hint. ``--debug`` shows tracebacks. A command is imported when called, so ``--help`` imports nothing but
+click.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _KINDS: Final = {
 
 
 class NameType(click.types.StringParamType):
-    """A name that the configuration or the last status knows; any other is accepted as well."""
+    """A name that the configuration or the last status knows; any other is valid as well."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

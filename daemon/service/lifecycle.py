@@ -16,7 +16,7 @@ End, on the first SIGTERM or SIGINT:
 5. release the lock.
 
 If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only
-work is repeated.
+work repeats.
 """
 
 from __future__ import annotations
@@ -85,9 +85,11 @@ LOCK_WAIT_S: Final = 10.0
 """How long another process may hold the state directory at the start: a command that found no daemon, such as
 ``tideline pause``, holds it for a moment."""
 STATUS_FILE_S: Final = 15.0
-"""How often to write the status to a file, if it has changed. The file is read while no daemon is running."""
+"""How often to write the status to a file, if it has changed. Commands read the file while no daemon runs."""
 STATUS_COST: Final = 200
-"""The status of hundreds of policies is written less often: that takes this part of the time at most."""
+"""The status of hundreds of policies goes to the file less often: that takes this
+part of the time at most.
+"""
 
 SWITCH_S: Final = 0.0005
 """How long a thread computes before it lets another run.

@@ -24,8 +24,8 @@ _directory = click.argument("directory", type=click.Path(path_type=Path, file_ok
 def backup(directory: Path, config_path: Path | None, as_json: bool) -> None:
     """Copy all state files to the new DIRECTORY, while the daemon runs or without it.
 
-    A running daemon writes the directory, so it must be one of its machine. The key log is included only if
-    it is in the state directory; checkpoints of flat tables are not.
+    A running daemon writes the directory, so it must be one of its machine. The backup has the key log only
+    if that is in the state directory; checkpoints of flat tables are not.
     """
     from daemon.state_directory.backup import write_backup
     from daemon.state_directory.keeper import INBOX
@@ -57,7 +57,7 @@ def _backup_text(manifest: Mapping[str, Any]) -> str:
 def restore(directory: Path, config_path: Path | None, as_json: bool) -> None:
     """Replace the state files by those of the backup in DIRECTORY; no daemon may use them.
 
-    The former files are kept in the state directory. At its next start, the daemon claims the targets again,
+    The former files stay in the state directory. At its next start, the daemon claims the targets again,
     which ends the right to write of any other instance.
     """
     from daemon.state_directory.backup import restore_backup

@@ -1,6 +1,6 @@
 """The styles and scripts of the site.
 
-Two scripts are other projects'. They are kept as published, and a test compares their checksums
+Two scripts are other projects'. They have their published form, and a test compares their checksums
 (``static/README.md``).
 """
 

@@ -1,7 +1,7 @@
 """The drawing of the flow as values: for each source its topic, its readers, and their targets.
 
-Readers of one source are grouped by their target, so that the drawing is a tree and no lines cross. Many
-policies are one box, which says how many are in which state.
+The target groups the readers of a source, so that the drawing is a tree and no lines cross. Many policies are
+one box, which says how many are in which state.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
 
 
 CARDS_MAX: Final = 40
-"""Cards shown; further ones are counted."""
+"""Cards on the page; it counts further ones."""
 _ORDER: Final = ("stuck-loop", "failed-loop", "circuit-breaker", "retention", "quarantined-table")
 _DELIBERATE: Final = frozenset({"paused-policy", "left-table"})
 """States that an operator has brought about."""

@@ -1,8 +1,8 @@
 """A page of the site: a path, a template, and the function that returns the template's values.
 
-A page is answered like any query: within the server's limits, and a failed one with the status of its
-problem. Every page has the same frame: its title, the navigation with the pages of all capabilities, and who
-is signed in.
+The server answers a page like any query: within the server's limits, and a failed one with the status of its
+problem. Every page has the same frame: its title, the navigation with the pages of all capabilities, and the
+name of the client.
 """
 
 from __future__ import annotations

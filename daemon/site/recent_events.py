@@ -1,7 +1,7 @@
 """The last events of a source, as rows of a page: the shared reader's memory.
 
-Nothing is read from Kafka for them. They are bounded by the window of the shared reader, and there are none
-while no projection is near the end of the topic.
+They need no reads from Kafka. Their limit is the window of the shared reader, and there are none while no
+projection is near the end of the topic.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RecentEvents:
 
 
 def find_recent(events: Sequence[SharedEvent], *, table: str = "", txn_id: int | None = None) -> RecentEvents:
-    """Return the events of a table (``db.table``) and of a transaction, as far as they are given."""
+    """Return the events of a table (``db.table``) and of a transaction, as far as the form has them."""
     rows: list[EventRow] = []
     for shared in reversed(events):
         event = shared.event

@@ -1,6 +1,6 @@
 """Renders templates: autoescaped, without undefined values, and with the product's texts of numbers.
 
-Control characters of foreign texts are escaped too: a name with a mark of writing direction could make a page
+It escapes control characters of foreign texts, too: a name with a mark of writing direction could make a page
 say something else than it means.
 """
 
@@ -66,7 +66,7 @@ def static_files() -> Traversable:
 
 @cache
 def static_path(name: str) -> str:
-    """Return the path of a style or script; another content has another path, so it can be cached."""
+    """Return the path of a style or script; another content has another path, so browsers may cache it."""
     digest = hashlib.sha256((static_files() / name).read_bytes()).hexdigest()[:12]
     return f"{STATIC}/{name}?{digest}"
 

@@ -7,8 +7,8 @@ of the same moment.
 A restored file is older than the systems that it describes. The effect is the same as after the loss of the
 state, with less to repeat: relays continue from the end of their topics, catalogs read events again. A
 replica's state has the epoch of its claim: when the daemon starts, it claims the target with a higher one
-(``position.target_claim``), so that another instance, which still runs on the replaced state, is fenced. If
-the target has moved on since the backup, its own facts about its tables replace those of the backup.
+(``position.target_claim``), which fences another instance that still runs on the replaced state. If the
+target has moved on since the backup, its own facts about its tables replace those of the backup.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BackedUpFile:
 def write_backup(state_dir: Path, target: Path, beat: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Copy every state file to the new directory ``target``, while they are in use; return the manifest.
 
-    The manifest is written last: a directory without it is not a backup. Raises InvalidRequest if the
+    It writes the manifest last: a directory without it is not a backup. Raises InvalidRequest if the
     directory has anything in it, FilesUnavailable and StateCorrupt.
     """
     _make_empty(target)
@@ -99,9 +99,9 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
     """Replace the state files by those of a backup; return the restored files and the place of the others.
 
-    Nothing is changed unless the backup is complete and sound. Replaced files are moved into a directory
-    beside the others, and no file of the former state stays. The caller holds the lock of the state
-    directory. Repeating this after a crash completes it.
+    It changes nothing unless the backup is complete and sound. It moves replaced files into a directory next
+    to the others, and leaves no file of the former state. The caller holds the lock of the state directory.
+    Repeating this after a crash completes it.
     """
     files = read_backup(source)
     with translate_errors(str(state_dir), was_open=True):

@@ -1,10 +1,10 @@
 """The state directory: one SQLite store for each part,
 the address of the HTTP server, the last status, and one daemon at a time.
 
-Two processes that apply the same events to the same target would undo each other's order, so the directory is
-locked for as long as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears
-with the process, even after ``kill -9``, so there is never a stale lock to remove. The holder's pid and host
-are written into the file only to be shown.
+Two processes that apply the same events to the same target would undo each other's order, so the process
+locks the directory for its lifetime. The kernel holds the lock (``flock`` on an open file): it disappears
+with the process, even after ``kill -9``, so there is never a stale lock to remove. The file has the holder's
+pid and host only for messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPEN_LOCK: Final = threading.Lock()
 
 
 def state_path(directory: Path, kind: str, name: str) -> Path:
-    """Return the path of a part's state; names are checked with the configuration and need no escaping."""
+    """Return the path of a part's state; the configuration checks names, so they need no escaping."""
     return directory / f"{kind}-{name}.db"
 
 

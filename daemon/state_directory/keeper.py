@@ -1,6 +1,6 @@
 """Maintains the state files while the daemon runs: makes backups on request, and checks open files.
 
-Every ``CHECK_EVERY_S``, each open file is checked: the structure of its pages (``PRAGMA quick_check``), and
+Every ``CHECK_EVERY_S``, it checks each open file: the structure of its pages (``PRAGMA quick_check``), and
 the checksum of every value. A finding fails the store, so that the loop that owns it stops with StateCorrupt
 before it uses or writes anything else. Checks read in small steps and pause between them.
 """

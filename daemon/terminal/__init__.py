@@ -1,3 +1,3 @@
-"""The shared part of commands: the application, common options, and how values, tables and failures are
-printed.
+"""The shared part of commands: the application, common options, and the output of values, tables and
+failures.
 """

@@ -126,12 +126,12 @@ def output_form() -> str:
 
 
 def shown_max(number: int) -> int:
-    """Return how many of something are shown: ``number``, or all of them with ``-o wide``."""
+    """Return the number of shown lines: ``number``, or all of them with ``-o wide``."""
     return sys.maxsize if output_form() == "wide" else number
 
 
 def json_option(command: Command) -> Command:
-    """Add ``-o FORM`` and ``--json``, passed as ``as_json``: whether data is printed instead of text."""
+    """Add ``-o FORM`` and ``--json``, passed as ``as_json``: whether to print data instead of text."""
 
     def choose(ctx: click.Context, _option: click.Parameter, form: str | None) -> None:
         if form is not None:

@@ -33,7 +33,7 @@ def left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def table_text(header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> str:
     """Return ``rows`` below ``header`` as a table.
 
-    Text is left-aligned; columns of numbers, never the first, are right-aligned.
+    Text is left-aligned; columns of numbers, except the first, are right-aligned.
     """
     listed: list[Sequence[str]] = [header, *rows]
     if len(listed) == 1:
@@ -105,7 +105,7 @@ _REFUSALS: Final = frozenset(
 def failure_lines(error: Exception) -> list[str]:
     """Return the lines of an error: its code, message, context and hint.
 
-    Secrets are masked, and control characters escaped.
+    Masks secrets and escapes control characters.
     """
     described = describe_failure(error)
     lines = (f"Error [{described.code}]: {described.message}", described.context_text(), described.hint)

@@ -64,7 +64,7 @@ def page_name(path: str) -> str:
 def find_section(text: str, wanted: str) -> str:
     """Return the section under a heading, with its subsections, or the rows of tables that begin with a name.
 
-    A heading is found by its anchor or by words in it; an exact match comes first. Raises NotFound.
+    It finds a heading by its anchor or by words in it; an exact match comes first. Raises NotFound.
     """
     plain = _FENCE.sub(lambda block: re.sub("#", " ", block[0]), text)  # not a heading: a comment of a shell
     headings = list(_HEADING.finditer(plain))

@@ -1,7 +1,7 @@
 """Timelines as a branch of the catalog:
 the follower of one source, publishing, and the requests rebuild, check and migrate.
 
-Requests are served the same way in a running daemon and on its state files.
+A running daemon and a command on its state files serve requests in the same way.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TimelineBranch:
         self.projection = projection
 
     def view(self) -> TimelinesView:
-        """Return the state from which queries are answered; for any thread."""
+        """Return the state behind queries; for any thread."""
         states = self.projection.states
         return TimelinesView(
             event_id=self.projection.position.applied_event_id,
@@ -67,7 +67,7 @@ class TimelineBranch:
         return []
 
     def measure(self) -> None:
-        """Set how many timelines and runs are kept."""
+        """Set the numbers of timelines and runs."""
         timelines = self.follower.timelines
         self._observer.set_sizes(sum(1 for _ in iterate_timelines(timelines)), count_runs(timelines))
 

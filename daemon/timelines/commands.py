@@ -1,6 +1,6 @@
 """``tideline timeline show | cover | latest | migrate | rebuild | check``.
 
-Queries and changes go to the running daemon; if none runs, the state that it left is opened.
+Queries and changes go to the running daemon; if none runs, the command opens the state that it left.
 """
 
 from __future__ import annotations

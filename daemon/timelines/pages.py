@@ -65,7 +65,7 @@ def _table_values(asked: Asked, answers: TimelineAnswers) -> dict[str, Any]:
 
 
 def _cover_values(name: str, parameters: Mapping[str, str], answers: TimelineAnswers) -> dict[str, Any]:
-    """Return the cover of the range that the form has; an error of it is shown beside the form."""
+    """Return the cover of the range that the form has; the page shows an error of it next to the form."""
     given = {name: value for name, value in parameters.items() if value}
     if not {"from", "to"} <= given.keys():
         return {"cover": None, "picture": None, "problem": None}

@@ -44,7 +44,7 @@ class FactTable(Section):
 
 
 class FactConfig(Section):
-    """Tables with the same data, from which ranges are covered together."""
+    """Tables with the same data, which cover ranges together."""
 
     source: Name = Field(description="Source of the tables.")
     tables: dict[TableName, FactTable] = Field(

@@ -1,6 +1,6 @@
-"""Waiting until a range of time is covered completely (``daemon.waits.conditions``).
+"""Waiting for the complete cover of a range of time (``daemon.waits.conditions``).
 
-Covers are computed from memory, and no metastore is called.
+Covers come from memory, without calls to a metastore.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conditions of waits: the port between the capabilities and the waits.
 
 A capability provides kinds of conditions (``WaitKind``). A condition names the projections whose progress can
-make it true, so it is checked only after one of them has moved. Equal conditions are checked once for all who
+make it true, so a check follows only after one of them has moved. Equal conditions have one check for all who
 wait for them.
 """
 
@@ -23,7 +23,7 @@ class Reached:
 
     is_true: bool
     source: str | None = None
-    """The source whose events were followed, where it is known."""
+    """The source with the events, if known."""
     event_id: int | None = None
     """The event that the replica or the catalog reflects."""
     wanted_event_id: int | None = None

@@ -88,7 +88,7 @@ class Waits:
         """Return once the condition is true; raise NotYet, Overloaded, Interrupted, and the errors of
         ``check``.
 
-        The condition is checked at least once, also with a timeout of 0.
+        Checks the condition at least once, even with a timeout of 0.
         """
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop, loop.create_future(), loop.create_future())
@@ -159,7 +159,7 @@ class Waits:
             threading.Thread(target=self._check_all, name="waits", daemon=True).start()
 
     def _check_all(self) -> None:
-        """Make the due checks, until the waits are closed."""
+        """Make the due checks, until the end of the waits."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._due or self._moved or self._is_closed)

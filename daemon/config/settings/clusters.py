@@ -1,6 +1,6 @@
 """Settings of the systems that the daemon connects to: clusters with their relays and logins, and the broker.
 
-Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each
+Several capabilities use them, so they belong to none. A source may have a relay, replicas and a catalog, each
 without the others.
 """
 
@@ -58,7 +58,7 @@ _Connections = Annotated[
 
 
 class RelayConfig(Section):
-    """How a source's notification log is published to its topic."""
+    """Publication of a source's notification log to its topic."""
 
     enabled: bool = Field(
         default=True,
@@ -225,7 +225,7 @@ class SigningConfig(Section):
 
 
 class SourceConfig(Section):
-    """A cluster whose changes are followed."""
+    """A cluster to follow."""
 
     metastore: ThriftUris = Field(
         min_length=1, max_length=16, description="Addresses of the source's metastore, tried in this order."
@@ -271,12 +271,12 @@ class SourceConfig(Section):
         return self
 
     def record_format(self) -> Format | Literal["auto"]:
-        """Return the format to read: only the relay's own if this daemon runs it or records are signed."""
+        """Return the format to read: only the relay's own with a relay of this daemon, or with signatures."""
         return "tideline-1" if self.relay.enabled or self.signing is not None else self.format
 
 
 class TargetConfig(Section):
-    """A cluster that replicas are kept on."""
+    """A cluster with replicas."""
 
     metastore: ThriftUris = Field(
         min_length=1, max_length=16, description="Addresses of the target's metastore, tried in this order."

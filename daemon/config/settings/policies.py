@@ -4,9 +4,9 @@ Several capabilities use them: the catalog publishes timelines to a target under
 databases there.
 
 A pattern stands for one policy per database, including those created later. Each has a position, a failure
-domain and its own transactions. The policy of a database is named ``PATTERN.DATABASE``. Names in the
-configuration have no dot, so these cannot be confused with them, and the settings of such a policy follow
-from its name alone: no command has to read the list of databases.
+domain and its own transactions. ``PATTERN.DATABASE`` is the policy of a database. Names in the configuration
+have no dot, so there is no ambiguity, and the settings of such a policy follow from its name alone: no
+command has to read the list of databases.
 """
 
 from __future__ import annotations
@@ -167,12 +167,12 @@ class PolicyRules(Section):
 
     @property
     def copies_external(self) -> bool:
-        """Whether the files of external tables are copied in cycles."""
+        """Whether cycles copy the files of external tables."""
         return self.external_base is not None and self.external.every_s > 0
 
 
 class PolicyConfig(PolicyRules):
-    """What is replicated where, under which name."""
+    """A database to replicate, with its target and its name there."""
 
     database: ObjectName = Field(description="Database of the source.")
     target_database: ObjectName | None = Field(
@@ -199,7 +199,7 @@ class DatabasesConfig(Section):
 
 
 class PolicyPatternConfig(PolicyRules):
-    """Policies for all databases of the source that match patterns; each is called NAME.DATABASE."""
+    """Policies for all databases of the source that match patterns; each has the name NAME.DATABASE."""
 
     databases: DatabasesConfig = Field(description="Databases to replicate.")
     target_database: DatabaseTemplate = Field(
@@ -219,7 +219,7 @@ class PolicyPatternConfig(PolicyRules):
     )
 
     def covers(self, database: str) -> bool:
-        """Whether a database of the source is replicated."""
+        """Whether the policy replicates a database of the source."""
         if database in SYSTEM_DATABASES or not is_object_name(database):
             return False
         if any(fnmatchcase(database, pattern) for pattern in self.databases.exclude):

@@ -24,7 +24,7 @@ from handlers.catalog.index.table_records import TableRecord
 BYTES_MAX: Final = 32 * 1024 * 1024
 """Memory of both halves; partitions that answers are joined from take as much again."""
 LONGEST_BYTES: Final = 4 * 1024 * 1024
-"""Longer answers are not kept, because they would displace all others."""
+"""It does not keep longer answers, because they would displace all others."""
 _OVERHEAD_BYTES: Final = 500
 """Memory of an entry beside its bytes."""
 

@@ -1,8 +1,8 @@
 """The arguments of the partition calls, in the forms of Hive 2.3 to 4.2.
 
-Each call is declared as a map from field numbers to roles. A field that is not declared, or has a value that
-the index does not answer (statistics, a selection of parameters), means that the call is forwarded. So a
-field of a future version is never ignored.
+Each call has a map from field numbers to roles. An undeclared field, or one with a value that the index does
+not answer (statistics, a selection of parameters), means that the endpoint forwards the call. So it never
+ignores a field of a future version.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Arguments:
     db: str
     table: str
     names_catalog: bool = False
-    """Whether the database was sent as ``@catalog#database``."""
+    """Whether the client sent the database as ``@catalog#database``."""
     filter: str | None = None
     values: list[str] | None = None
     name: str | None = None
     names: list[str] | None = None
     expression: bytes | None = None
     tree: Expression | None = None
-    """``expression``, after it was read."""
+    """``expression``, after reading."""
     default_partition: str | None = None
     limit: int = -1
     user: str | None = None
@@ -83,8 +83,8 @@ class Arguments:
 
 
 def positional(*roles: Role) -> Shape:
-    """Return the form of a call with these arguments;
-    all of them must be sent, except a filter, a user and groups.
+    """Return the form of a call with these arguments; all of them are required, except a filter, a user and
+    groups.
     """
     optional = {Role.FILTER, Role.USER, Role.IGNORED}
     return Shape(dict(enumerate(roles, 1)), is_request=False, required=frozenset(roles) - optional)

@@ -2,8 +2,8 @@
 
 A filter is examined twice. Its text decides most cases (``find_doubt``). The rest depends on the partitions:
 a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error
-for a value that is not of its column's type. ``TypedColumns`` therefore looks for such values. The
-differences are listed in docs/PARTITIONS.md.
+for a value that is not of its column's type. ``TypedColumns`` therefore looks for such values.
+docs/PARTITIONS.md lists the differences.
 """
 
 from __future__ import annotations

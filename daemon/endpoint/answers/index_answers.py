@@ -43,8 +43,8 @@ class AnswerObserver(Protocol):
     def answered(
         self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
     ) -> None:
-        """A call was answered from ``view``, which is no longer open;
-        ``is_repeated``: with the bytes of an earlier answer.
+        """Count a call answered from ``view``, which is no longer open; ``is_repeated``: with the bytes of an
+        earlier answer.
         """
 
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
@@ -70,7 +70,8 @@ class IndexAnswers:
         read: ReadExpression | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
-        """``read`` reads the expressions of get_partitions_by_expr; without it, such calls are forwarded.
+        """``read`` reads the expressions of get_partitions_by_expr; without it, the endpoint forwards such
+        calls.
 
         ``cache`` is shared by connections; without it, this connection has its own.
         """
@@ -80,8 +81,9 @@ class IndexAnswers:
         self._cache = cache or AnswerCache()
         self._rules: ServerRules | None = None
         self._was_answered = False
-        """Whether the last partition call of this connection was answered, so that the next one probably will
-        be."""
+        """Whether the last partition call of this connection got an answer, so that the next one probably
+        will, too.
+        """
 
     def respond(self, request: Message, metastore: Metastore) -> Message | None:
         """Return the answer to a partition call, or None; raises only the errors of ``metastore``."""
@@ -157,7 +159,7 @@ _read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # arguments are never 
 
 
 def _reason_of(error: Exception, call: str) -> Reason:
-    """Return the reason to forward a call that failed; defects and failures of the index are logged."""
+    """Return the reason to forward a call that failed; log defects and failures of the index."""
     if isinstance(error, NotAnswered):
         return error.reason
     if isinstance(error, BadInput | Refused):

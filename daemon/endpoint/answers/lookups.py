@@ -1,7 +1,7 @@
 """Which partitions a call finds: the lookups of the index, refused if the metastore's answer may differ.
 
-Each function returns a ``CheckedSelection``, from which the names or the payloads are read. It raises
-NotAnswered if the metastore's answer may differ, and the errors of the index.
+Each function returns a ``CheckedSelection``, for reading names or payloads. It raises NotAnswered if the
+metastore's answer may differ, and the errors of the index.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CheckedSelection:
 
     selection: Selection | NamedRows
     typed: TypedColumns | None = None
-    """Columns whose values must be written in the only form that a metastore finds."""
+    """Columns whose values need the only form that a metastore finds."""
 
     def names(self) -> list[bytes]:
         """Return the names, in order."""
@@ -152,7 +152,7 @@ def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) ->
 
 # ARG001: the same for all lookups
 def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
-    """Find partitions by their names; absent ones are left out, and repeated ones are found once."""
+    """Find partitions by their names; without absent ones, and with repeated ones once."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names(arguments.names or ()))
 
 

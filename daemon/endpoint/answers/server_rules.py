@@ -1,9 +1,9 @@
 """Rules of a metastore's answers, from its settings; read once for each connection.
 
 A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its
-answers then depend on more than the partitions, and every call is forwarded. The settings of a server do not
-change while it runs, and a connection ends at one server; only the client's own ``setMetaConf`` may change
-them for its connection.
+answers then depend on more than the partitions, and the endpoint forwards every call. The settings of a
+server do not change while it runs, and a connection ends at one server; only the client's own ``setMetaConf``
+may change them for its connection.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class ServerRules:
     dialect: Dialect | None
     is_hive_4: bool = False
     has_catalogs: bool = True
-    """Whether a database may be named with its catalog; Hive 2 takes such a name for that of a database."""
+    """Whether the name of a database may contain its catalog; Hive 2 takes such a name for that of a
+    database.
+    """
 
 
 UNANSWERABLE: Final = ServerRules(None)

@@ -3,8 +3,8 @@ one snapshot of a table, or the reason to forward the call.
 
 The implementation of ``TableAccess`` finds the index and decides when it is fresh enough. The partition calls
 interpret a call and decide whether the index can answer it. An answer uses one ``TableView`` from its first
-to its last byte. Whether that view is fresh enough may turn out only after the answer was made, because the
-metastore is queried in the meantime.
+to its last byte. Whether that view is fresh enough may turn out only after making the answer, because the
+query to the metastore runs in the meantime.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class Reason(StrEnum):
-    """Why a partition call is forwarded; the values are labels of a metric."""
+    """Reasons to forward a partition call; the values are labels of a metric."""
 
     UNKNOWN_TABLE = "unknown-table"
-    """The table is not indexed, or does not exist."""
+    """The table is not in the index, or does not exist."""
     NOT_FRESH = "not-fresh"
     """The index has not applied the source's newest event within the bound."""
     NOT_FOLLOWING = "not-following"
-    """The table is being loaded, waits for a load, or is quarantined."""
+    """The table waits for a load, is loading, or is in quarantine."""
     DIFFERS = "differs"
     """An answer for this table differed from the metastore's."""
     UNAVAILABLE = "unavailable"
@@ -54,7 +54,7 @@ class Reason(StrEnum):
 
 
 class NotAnswered(Exception):
-    """The call must be forwarded; raised within the answers and never by a ``TableAccess``."""
+    """Forward the call; raised within the answers and never by a ``TableAccess``."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -63,14 +63,14 @@ class NotAnswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The call must be forwarded."""
+    """Forward the call."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table in one snapshot of the index, for one thread, valid while the answer is made."""
+    """One table in one snapshot of the index, for one thread, valid until the answer is complete."""
 
     name: str
     """``db.table`` in lower case, under which ``snapshot`` knows the table."""
@@ -90,8 +90,8 @@ class TableRequest(Protocol):
 
         The view has applied at least the source's newest event id as of the request's arrival, unless the
         configuration permits less, and its table is followed. May call ``make`` twice: the result for a view
-        that was too old is dropped. Its errors are passed on, and so are those that it had with a view that
-        was too old, because they only mean that the call is forwarded.
+        that was too old is dropped. Its errors reach the caller, even those from a view that was too old,
+        because they only mean that the endpoint forwards the call.
         """
 
 
@@ -99,6 +99,6 @@ class TableAccess(Protocol):
     """Reads tables of one metastore's index; thread-safe."""
 
     def arrive(self, *, is_likely: bool = False) -> TableRequest:
-        """Begin a request, which has arrived now. ``is_likely``:
-        it will probably be read from the index, so prepare for this.
+        """Begin a request, which has arrived now. ``is_likely``: the index will probably answer it, so
+        prepare for this.
         """

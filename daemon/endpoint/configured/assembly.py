@@ -102,9 +102,7 @@ class SourceAnswers:
         return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
     def list_differing(self) -> Sequence[AnswerDifference]:
-        """Return the tables whose answers differ;
-        those that were loaded again or dropped meanwhile are forgotten.
-        """
+        """Return the tables whose answers differ; forget those loaded again or dropped in the meantime."""
         for each in self._differing.all():
             try:
                 with self._file.snapshot() as snapshot:
@@ -130,7 +128,7 @@ def open_answers(
     metrics: EndpointMetrics,
     behind: Callable[[int], None] = lambda _event_id: None,
 ) -> SourceAnswers | None:
-    """Return the answers from the index of a source; None if it has no index that can be read here."""
+    """Return the answers from the index of a source; None if it has no index that this process can read."""
     catalog = CATALOG.of(config).get(source)
     partitions = None if catalog is None else catalog.partitions
     if partitions is None or partitions.store != "sqlite":
@@ -199,7 +197,7 @@ class CallObserver:
 
     # ARG002: counted with the forwarded call
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002
-        """Count a call that is forwarded."""
+        """Count a forwarded call."""
         self._metrics.not_answered.labels(call, reason.value).inc()
 
 

@@ -91,7 +91,7 @@ class EndpointLoop(ChildLoop):
         self._differing: tuple[DifferingTable, ...] = ()
 
     def count_start(self) -> None:
-        """Reset the counts of the process before; the tables that differ are stored and stay."""
+        """Reset the counts of the process before; the list of differing tables stays."""
         self._address = None
         self._metrics = ()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DifferingTable:
-    """A table whose calls are forwarded because an answer differed from the metastore's."""
+    """A table with forwarded calls because an answer differed from the metastore's."""
 
     table: str
     call: str
@@ -49,7 +49,7 @@ class EndpointStatus:
     forwarded: int = 0
     """All forwarded calls."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """Why partition calls were forwarded, most frequent first."""
+    """Reasons of forwarded partition calls, most frequent first."""
     compared: int = 0
     """Answers compared with the metastore's."""
     differing: tuple[DifferingTable, ...] = ()

@@ -1,7 +1,7 @@
 """The query for the newest event id, on its own connection to the metastore.
 
-It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as
-bytes. Sending and receiving are separate: the answer from the index is made in between.
+Almost every answer from the index needs it, so it is one prepared message, with bytes as its answer. Sending
+and receiving are separate: making the answer from the index fits in between.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ CONNECT_S: Final = 2.0
 QUERY_S: Final = 5.0
 """Time for the answer; the metastore reads one row."""
 _USUAL: Final = b"\x0c\x00\x00\x0a\x00\x01" + STOP + STOP
-"""The usual answer without its id: field 0, a struct, whose field 1 is the only one. A client waits while it
-is read."""
+"""The usual answer without its id: field 0, a struct, whose field 1 is the only one. A client waits in the
+meantime.
+"""
 _HEADER: Final = Header("get_current_notificationEventId", TMessageType.CALL, 1)
 _REQUEST: Final = Message(_HEADER, STOP, _HEADER.to_bytes() + STOP)
 

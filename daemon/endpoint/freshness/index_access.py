@@ -1,17 +1,17 @@
 """Reads tables of the index that another process keeps, if the index is certain to be new enough.
 
-A table is read in four steps:
+Reading a table has four steps:
 
-1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
+1. open a snapshot of the index; forward calls about tables that it does not follow, which needs no query;
 2. send the query for the source's newest event id (``newest_event``), or earlier, if an answer is likely;
 3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that
-   event, the answer is valid. No answer is made from a snapshot known to be too old;
-4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the
-   table checked again.
+   event, the answer is valid. A snapshot known to be too old gives no answer;
+4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, after
+   another check of the table.
 
-The event id is queried after the request arrived. Every change committed before that has an id that is not
-above it, because the metastore allocates ids in the order of commits. So an answer contains every change
-committed before its request.
+The query for the event id follows the arrival of the request. Every change committed before that has an id
+that is not above it, because the metastore allocates ids in the order of commits. So an answer contains every
+change committed before its request.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class IndexAccess:
         self._lock = threading.Lock()
 
     def arrive(self, *, is_likely: bool = False) -> IndexRequest:
-        """Begin a request; one that will probably be answered sends its query before it is even decoded."""
+        """Begin a request; a probable answer sends its query even before decoding the request."""
         request = IndexRequest(self, self._clock())
         if is_likely and self._freshness.observes:
             request.begin_query()
@@ -149,7 +149,7 @@ class IndexAccess:
         return False
 
     def _open(self, stack: ExitStack, name: str) -> TableView | Forward:
-        """Open a snapshot, and return its view of the table if the table is followed in it."""
+        """Open a snapshot, and return its view of the table if it follows the table."""
         snapshot = stack.enter_context(self._file.snapshot())
         record, state = snapshot.record(name), snapshot.table_state(name)
         if record is None or state is None or state.known is None:
@@ -177,7 +177,7 @@ class PositionWatch:
     """Waits, for many threads, until the follower has committed an event.
 
     The follower is another process, and SQLite has no notifications. One of the waiting threads therefore
-    reads the position again and again, and wakes the others. Nothing is read while no thread waits.
+    reads the position again and again, and wakes the others. No thread reads while none waits.
     """
 
     def __init__(
@@ -210,8 +210,8 @@ class PositionWatch:
         return True
 
     def _watch(self, end_s: float) -> None:
-        """Read until the position changes or the time ends;
-        called with the lock, which is released meanwhile.
+        """Read until the position changes or the time ends; called with the lock, which it releases in the
+        meantime.
         """
         before, self._is_watched = self._position, True
         self._changed.release()

@@ -1,8 +1,8 @@
 """The source's newest event id, and whether an answer from a copy of the source is new enough for a request.
 
 The source reports its newest event id on request. A copy that contains this event contains everything
-committed before the query was sent. So a copy at event V may answer a request if some query was sent late
-enough, and V is not below its result:
+committed before the query. So a copy at event V may answer a request if some query was late enough, and V is
+not below its result:
 
 ========== ===================================== ==========================================================
 mode       the query must be sent                the answer contains every change committed before
@@ -15,9 +15,9 @@ eventual   never                                 the copy's own position, howeve
 While a query is under way, requests that arrive wait for the next one, and one query then serves all of them.
 So the metastore receives at most one such call at a time, however many clients there are.
 
-A query is begun and finished in two steps, so that a request is answered while the metastore answers the
-query. The first request that needs the result receives it for all: a request that takes long after it began a
-query delays no other.
+A query has two steps, begin and finish, so that a request proceeds while the metastore answers the query. The
+first request that needs the result receives it for all: a request that takes long after it began a query
+delays no other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from state.errors import Inconsistent, MetastoreUnavailable, TidelineError
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The newest event id of the source, and the time just before the query for it was sent."""
+    """The newest event id of the source, and the time just before the query for it."""
 
     event_id: int
     sent_s: float
@@ -47,12 +47,12 @@ class Freshness:
 
     @property
     def observes(self) -> bool:
-        """Whether the source is queried at all."""
+        """Whether the endpoint queries the source at all."""
         return self.age_max_s is not None
 
     def accepts(self, observation: Observation | None, arrived_s: float) -> bool:
-        """Whether a request that arrived then may rely on this observation;
-        otherwise the source must be queried again.
+        """Whether a request that arrived then may rely on this observation; otherwise a new query is
+        necessary.
         """
         if self.age_max_s is None:
             return True
@@ -65,7 +65,7 @@ class Patience:
 
     A request that waited until its time-out shows that the copy is further behind than the longest wait, or
     does not advance at all. Until the copy reaches the event that this request needed, no other request
-    waits: each would only be forwarded later.
+    waits: the endpoint would only forward each later.
     """
 
     unreached_id: int | None = None
@@ -98,7 +98,7 @@ class Pending:
 
     newest: NewestEvent
     number: int
-    """The number of the query that is needed."""
+    """The number of the necessary query."""
     recent: Observation | None = None
     """An observation that is new enough already."""
 
@@ -106,7 +106,7 @@ class Pending:
         """Return the observation.
 
         Raises the error of the query, and Inconsistent if the source's newest event is older than before: the
-        metastore was restored.
+        metastore comes from a backup.
         """
         return self.recent or self.newest.finish(self.number)
 

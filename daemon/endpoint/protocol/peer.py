@@ -1,14 +1,14 @@
 """One side of a session: a connected socket, with TLS or without, and its received but unread bytes.
 
-Every wait has a limit, and a large answer is sent in pieces, each with its own limit: a client that
-reads slowly gets its answer, one that does not read at all is disconnected. TCP probes find clients that
+Every wait has a limit, and a large answer has several pieces, each with its own limit: a client that reads
+slowly gets its answer, one that does not read at all loses its connection. TCP probes find clients that
 disappeared without closing their connection.
 
 Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets
-stay in blocking mode, single operations are made without waiting, and a time limit is set only if one has
-to. TLS has no such operations and sets the limit each time.
+stay in blocking mode, single operations do not wait, and set a time limit only if they have to. TLS has no
+such operations and sets the limit each time.
 
-Certificates and keys are files in PEM format, because that is how they are rotated. They are read once, at
+Certificates and keys are files in PEM format, because rotation uses files. The endpoint reads them once, at
 the start.
 """
 
@@ -26,13 +26,15 @@ from state.errors import ConfigError
 
 READ_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 256 * 1024
-"""Bytes of an answer that must be accepted within one limit."""
+"""Bytes of an answer that a client must accept within one limit."""
 COPIED_BYTES: Final = 16 * 1024
-"""Shorter answers are joined with their header before they are sent; longer ones are sent without a copy."""
+"""Shorter answers go out in one piece with their header; longer ones without a copy."""
 PROBE_IDLE_S: Final = 60
 PROBE_INTERVAL_S: Final = 15
 PROBES: Final = 4
-"""A host that does not respond is noticed after two minutes; by default Linux would wait for two hours."""
+"""The endpoint notices a host that does not respond after two minutes; by default Linux would wait for two
+hours.
+"""
 _NO_WAIT: Final = socket.MSG_DONTWAIT
 _NOTHING_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -50,7 +52,7 @@ class Peer:
         self.handle = handle
         self.unread = b""
         self.blocked_since: float | None = None
-        """Since when a piece waits to be accepted by the other side (monotonic clock)."""
+        """Since when a piece waits for the other side (monotonic clock)."""
         self._readable = select.poll()  # not select.select, which fails for descriptors above 1,023
         self._readable.register(handle, select.POLLIN)
         handle.settimeout(None)
@@ -65,9 +67,7 @@ class Peer:
         self._secure(context, timeout_s, server_side=True)
 
     def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:
-        """Perform the handshake as a client of ``host``;
-        raise OSError, including if the certificate is not accepted.
-        """
+        """Perform the handshake as a client of ``host``; raise OSError, including for a bad certificate."""
         self._secure(context, timeout_s, server_hostname=host)
 
     def _secure(self, context: ssl.SSLContext, timeout_s: float, **side: bool | str) -> None:
@@ -113,8 +113,8 @@ class Peer:
         return chunk
 
     def send(self, data: bytes, timeout_s: float, start: bytes = b"") -> None:
-        """Send ``start`` and all of ``data``;
-        raise OSError, TimeoutError if a piece was not accepted in time.
+        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if the other side does not accept a
+        piece in time.
         """
         if len(data) <= COPIED_BYTES:
             start, data = b"", start + data
@@ -155,8 +155,8 @@ def remaining_s(deadline: float) -> float:
 def shut_down(handle: socket.socket, how: int) -> None:
     """Shut a socket down from any thread; harmless if closed.
 
-    Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, and its
-    answer would be sent in clear.
+    Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, which would
+    then send its answer in clear.
     """
     try:
         socket.socket.shutdown(handle, how)
@@ -169,7 +169,7 @@ def server_context(
 ) -> ssl.SSLContext | None:
     """Return how clients connect: with this certificate, and with one signed by ``client_ca`` if given.
 
-    None if no file is given. Raises ConfigError.
+    None without a file. Raises ConfigError.
     """
     if certificate is None:
         if key is not None or client_ca is not None:

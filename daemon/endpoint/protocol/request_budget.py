@@ -1,9 +1,9 @@
-"""Limits the bytes of all requests that clients have sent and that are not answered yet.
+"""Limits the bytes of all requests without an answer yet.
 
 A limit for each request is not enough: eight clients that begin requests of 40 MB and never finish them,
 which needs no login, would take half a gigabyte. All clients of an endpoint therefore share one budget. If it
-is used up, the request that began first and is still incomplete is given up, and its connection closed:
-honest requests are complete within seconds. If every request is complete, the new one is refused.
+is empty, the endpoint drops the incomplete request that began first, and closes its connection: honest
+requests are complete within seconds. If every request is complete, the new one is refused.
 
 The first bytes of a request do not count, so that ordinary calls are served whatever large requests do.
 """
@@ -101,9 +101,9 @@ class RequestAccount:
         self._budget.grow(self, size)
 
     def complete(self) -> None:
-        """The request is complete, and is not given up any more."""
+        """The request is complete, and safe from now on."""
         self._budget.complete(self)
 
     def release(self) -> None:
-        """The request is answered, or the connection has ended."""
+        """The request has its answer, or the connection has ended."""
         self._budget.release(self)

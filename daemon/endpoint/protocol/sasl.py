@@ -5,9 +5,9 @@ The endpoint needs no credentials, cannot act for its clients, and the metastore
 directly. A negotiation consists of messages with a status and a length; it ends when the server sends
 COMPLETE or an error. Then both sides send frames:
 
-* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): they are served
-like any framed connection; * signed or encrypted ones (``auth-int``, ``auth-conf``): they cannot be read, so
-the connection is passed through until it ends.
+* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): the endpoint
+  serves them like any framed connection; * signed or encrypted ones (``auth-int``, ``auth-conf``): they
+  cannot be read, so the endpoint passes the connection through until it ends.
 
 The first frame shows which of the two applies: only a plain one holds a complete call.
 """

@@ -1,8 +1,8 @@
 """Messages on a connection: their bounds, in both transports.
 
-A framed message states its length. A buffered one ends with its struct, so the struct is skipped as its bytes
-arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a large
-answer reaches the client while the metastore still sends it, and is never held in memory.
+A framed message states its length. A buffered one ends with its struct, so the endpoint skips the struct as
+its bytes arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a
+large answer reaches the client while the metastore still sends it, and is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Transport(Enum):
         return b"" if self is Transport.BUFFERED else struct.pack(">I", size)
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message as it is sent."""
+        """Return the bytes of a message."""
         return self.prefix(len(message)) + message
 
 

@@ -1,8 +1,8 @@
 """Thrift's binary protocol as bytes:
 message headers, and the fields of a struct without knowing its declaration.
 
-Values stay the bytes received. A table can thus be moved from one answer into another with every field,
-including fields that Tideline does not know.
+Values stay the bytes received. A table can thus move from one answer into another with every field, including
+fields that Tideline does not know.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Header:
     strict: bool = True
 
     def to_bytes(self) -> bytes:
-        """Return the header as it is sent."""
+        """Return the bytes of the header."""
         name = self.name.encode()
         if self.strict:
             return (
@@ -66,10 +66,10 @@ class Message:
     header: Header
     body: bytes
     raw: bytes = b""
-    """The message as it was received, without the length of its frame; empty for a message made here."""
+    """The message as received, without the length of its frame; empty for a message made here."""
 
     def to_bytes(self) -> bytes:
-        """Return the message as it is sent."""
+        """Return the bytes of the message."""
         return self.raw or self.header.to_bytes() + self.body
 
     @property
@@ -207,16 +207,14 @@ MALFORMED: Final = (
 
 
 class _AnyStruct(Struct):
-    """A struct of which no field is declared, so that reading it skips everything."""
+    """A struct without declared fields, so that reading it skips everything."""
 
 
 resolve()
 
 
 def skip_struct(transport: Any) -> None:
-    """Read a struct to its end, in C if Thrift's extension is installed;
-    raises ``MALFORMED``. Nesting is limited.
-    """
+    """Read a struct to its end, in C with Thrift's extension; raises ``MALFORMED``. Nesting has a limit."""
     _AnyStruct().read(_protocol(transport))
 
 

@@ -1,12 +1,12 @@
-"""Tables whose answers differed from the metastore's:
-their calls are forwarded until the index has loaded them again.
+"""Tables whose answers differed from the metastore's: the endpoint forwards their calls until the index has
+loaded them again.
 
 A difference is a defect: of the index, of the answer, or a change that no event reported. Loading the table
 again removes the first and the last, and gives the table another number in the index. So the number shows
-that the operator has acted, and no separate command is needed. If the answers still differ, the next
-comparison finds that.
+that the operator has acted, without a separate command. If the answers still differ, the next comparison
+finds that.
 
-The tables are stored in a file, because a restart must not forget them.
+A file has the tables, because a restart must not forget them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AnswerDifference:
-    """A table whose answers differ. The field names are stored."""
+    """A table whose answers differ. The file contains the field names."""
 
     table: str
     number: int
@@ -54,7 +54,7 @@ class DifferingTables:
         return difference is not None and difference.number == number
 
     def add(self, difference: AnswerDifference) -> None:
-        """Record a difference; the first one of a table is kept."""
+        """Record a difference; the first one of a table stays."""
         with self._lock:
             before = self._differences.get(difference.table)
             if before is not None and before.number == difference.number:
@@ -63,7 +63,7 @@ class DifferingTables:
             self._write()
 
     def forget(self, table: str) -> None:
-        """Forget a table, which has been loaded again or does not exist any more."""
+        """Forget a table after its load, or if it does not exist any more."""
         with self._lock:
             self._differences = {name: each for name, each in self._differences.items() if name != table}
             self._write()

@@ -1,5 +1,4 @@
-"""Verification:
-a sample of the answers from the index is compared with the metastore's, in its own thread.
+"""Verification: compares a sample of the answers from the index with the metastore's, in its own thread.
 
 The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested
 between two answers of the index: the live one and a later one. If those two are equal, and the metastore's
@@ -8,12 +7,13 @@ differs from them, the table has not changed in between as far as the index know
 undecided. Later answers contain everything committed before them, even if live ones need not: otherwise a
 follower that is a second behind would look like a difference.
 
-A difference is logged and counted, and the table's calls are forwarded from then on (``differing_tables``).
+It logs and counts a difference, and the endpoint forwards the table's calls from then on
+(``differing_tables``).
 
-Two answers are equal if they have the same fields, in any order of maps and sets. They are compared as
-generic values, without their declarations, so no field can be forgotten. ``UNORDERED`` calls are those for
-which a metastore defines no order: its SQL has no ORDER BY, so rows come in the order of the index that the
-database chose. Hive 4.2 does this for names, Hive 2.3 and 3.1 for partitions as well.
+Two answers are equal if they have the same fields, in any order of maps and sets. The comparison uses generic
+values, without their declarations, so it forgets no field. ``UNORDERED`` calls are those for which a
+metastore defines no order: its SQL has no ORDER BY, so rows come in the order of the index that the database
+chose. Hive 4.2 does this for names, Hive 2.3 and 3.1 for partitions as well.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 ATTEMPTS: Final = 3
 """How often an answer must differ."""
 WAITING_MAX: Final = 32
-"""Samples that may wait for their comparison; further ones are dropped."""
+"""Samples that may wait for their comparison; it drops further ones."""
 SAMPLE_BYTES_MAX: Final = 16 << 20
-"""Larger answers are not compared, because samples are held in memory."""
+"""It does not compare larger answers, because samples are in memory."""
 _NUMBERS: Final = {TType.BOOL: ">b", TType.BYTE: ">b", TType.I16: ">h", TType.I32: ">i", TType.I64: ">q"}
 _DEPTH_MAX: Final = 64
 UNORDERED_IN_HIVE_4: Final = frozenset({"get_partition_names_ps", "get_partition_names_ps_req"})
@@ -57,9 +57,9 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     UNDECIDED = "undecided"
-    """The table changed during every attempt, or is not answered from the index any more."""
+    """The table changed during every attempt, or the index does not answer for it any more."""
     FAILED = "failed"
-    """The metastore could not be queried, or reported an error."""
+    """The metastore did not answer, or reported an error."""
     DROPPED = "dropped"
     """Too many samples were waiting, or the answer is too large."""
 
@@ -79,7 +79,7 @@ class AnswerAgain(Protocol):
     """Answers a request from the index, as for a client."""
 
     def __call__(self, request: Message, metastore: Metastore) -> Message | None:
-        """Return the answer of an index that is not behind; None if the call would be forwarded."""
+        """Return the answer of an index that is not behind; None if the endpoint would forward the call."""
 
 
 class Verifier:
@@ -115,7 +115,7 @@ class Verifier:
             self._count(Outcome.DROPPED)
 
     def close(self) -> None:
-        """Stop after the comparison in progress; waiting samples are dropped."""
+        """Stop after the comparison in progress; drop waiting samples."""
         while True:
             try:
                 self._waiting.put_nowait(None)

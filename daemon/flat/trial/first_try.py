@@ -2,8 +2,8 @@
 a flat table of a user's own files, made in one directory without configuration.
 
 The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key
-log, the table with its catalog, the page, and a configuration with which the other commands continue. Nothing
-outside is changed, and removing the directory undoes the try.
+log, the table with its catalog, the page, and a configuration with which the other commands continue. It
+changes nothing outside, and removing the directory undoes the trial.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _link(source: Path, target: Path) -> None:
 def _config_text(
     directory: Path, time: TimeKey, raw: RawTable | None, whitelist: set[KeyPath], documents: Documents
 ) -> str:
-    """Return the configuration: all events are kept however old they are, and hours are sealed at once."""
+    """Return the configuration: it keeps all events, however old, and seals hours at once."""
     table = {
         "table": TABLE,
         "raw_table": "default.raw" if raw is None else raw.name,

@@ -1,7 +1,7 @@
 """The query files of a first try: the raw table that they read, the keys of it in each, and the unreadable
 parts.
 
-Texts are read in a child process with limits, as those of a query log are.
+A child process with limits reads the texts, as for a query log.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def guess_table(texts: Sequence[str]) -> RawTable | None:
     """Return the table of which the queries request the most keys; None if no query requests a key of JSON.
 
     The column is the first argument of a JSON function, and the table stands behind FROM or JOIN. A guess is
-    good enough for the keys to be found: the miner then resolves names exactly, and a table that is not raw
-    has no keys. Names without a database are taken for tables of the database that the other names use most.
+    good enough for finding the keys: the miner then resolves names exactly, and a table that is not raw has
+    no keys. Names without a database count as tables of the database that the other names use most.
     """
     from streaming.mining.miner import Question
     from streaming.mining.model import Form, MiningRules

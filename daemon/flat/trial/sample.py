@@ -1,6 +1,6 @@
 """Findings of a first try in a sample of JSON lines: the key of the event time, and the keys worth a column.
 
-A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by
+A user who tries flat tables has files and no configuration. It recognizes the time key by its values, and by
 its name if several keys have such values. Without queries, the most filled keys become columns, by the same
 rules as requested keys.
 """
@@ -41,7 +41,7 @@ SHARE_MIN: Final = 0.9
 TIME_CHARS_MAX: Final = 100
 EARLIEST_S: Final = 946_684_800
 LATEST_S: Final = 4_102_444_800
-"""The years 2000 and 2100: numbers between them are taken for times."""
+"""The years 2000 and 2100: numbers between them count as times."""
 _OPENED: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
 """How to open compressed files, by the ends of their names."""
 _TIME_NAME: Final = re.compile(

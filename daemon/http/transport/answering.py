@@ -1,8 +1,8 @@
 """Where answers are made: a few threads, a short queue, and a budget for unread answers of clients.
 
 A request beyond the queue, or an answer beyond the budget, is refused with 503 and ``Retry-After``: a client
-that repeats its request later gets an answer, while one kept waiting takes memory. No answer is made in the
-thread of the event loop, so that a long one delays no other connection.
+that repeats its request later gets an answer, while one that waits takes memory. The thread of the event loop
+makes no answers, so that a long one delays no other connection.
 
 The threads are daemon threads: an answer that hangs does not keep the process from ending.
 """
@@ -84,8 +84,8 @@ class Answering:
         """Take the size of an answer from the budget, and return the function that gives it back; raise
         Overloaded.
 
-        An eighth of the budget is kept for the status. Small answers are not counted: connections limit them.
-        An answer larger than the budget is sent if it is the only one.
+        An eighth of the budget is for the status. Small answers do not count: connections limit them. An
+        answer larger than the budget passes if it is the only one.
         """
         if size_bytes <= CHUNK_BYTES:
             return _release_nothing
@@ -171,7 +171,7 @@ _HINT: Final = f"Repeat the request after {RETRY_AFTER_S} seconds."
 
 
 class HeldResponse(Response):
-    """A response whose size is held from the budget until the client has read nearly all of it."""
+    """A response that takes its size from the budget until the client has read nearly all of it."""
 
     def __init__(
         self, content: bytes, status_code: int, headers: Mapping[str, str], release: Callable[[], None]

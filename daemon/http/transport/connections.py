@@ -1,10 +1,11 @@
 """All connections of one HTTP server: who gets one, who has to give one up, and which have waited too long.
 
-A newcomer is not refused because others are silent: the connection that has waited longest for its client is
-closed in its favour, whether it waits for a request or for an answer to be read. It is one of the address
-with the most connections, because that address causes the shortage: in a storm of newcomers, the connection
-of a probe would otherwise be closed before its request is read. A newcomer is refused only if the server is
-at work for every connection. A silent or slow client therefore costs others nothing.
+Silent clients do not cause the refusal of a newcomer: the server closes the connection that has waited
+longest for its client in its favour, whether that waits for a request or for its client to read an answer. It
+is one of the address with the most connections, because that address causes the shortage: in a storm of
+newcomers, the connection of a probe would otherwise close before the server reads its request. The server
+refuses a newcomer only if it is at work for every connection. A silent or slow client therefore costs others
+nothing.
 
 Every class here belongs to the thread of the event loop.
 """
@@ -45,7 +46,7 @@ class Connection:
         """Takes the connection out of the limits while its request waits; another limit then holds."""
 
     def waits_since(self) -> float | None:
-        """Return since when it waits for its client; None while a request is being answered."""
+        """Return since when it waits for its client; None during a request."""
         return self.accepted_s if self.exchange is None else self.exchange.waits_since()
 
     def overdue(self, now_s: float, limits: Limits) -> str | None:
@@ -74,7 +75,7 @@ class Connections:
         return len(self._open) + len(self._aside)
 
     def admit(self, address: str, abort: Callable[[], None]) -> Connection | None:
-        """Return the connection of a newcomer; None if it must be refused."""
+        """Return the connection of a newcomer; None for a refusal."""
         newcomer = Connection(address, self.clock(), abort)
         own = self._by_group.get(newcomer.group, ())
         if len(own) >= self.limits.connections_per_address and not self._close_one([own], "address"):

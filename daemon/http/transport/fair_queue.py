@@ -29,7 +29,7 @@ class FairQueue(Generic[T]):
             self._changed.notify()
 
     def take(self) -> T | None:
-        """Wait for a task of the client whose turn it is; return None when the queue is closed and empty."""
+        """Wait for a task of the client whose turn it is; return None at the end of the queue."""
         with self._changed:
             self._changed.wait_for(lambda: self._by_client or self._is_closed)
             if not self._by_client:
@@ -55,7 +55,7 @@ class FairQueue(Generic[T]):
             return tasks.pop()
 
     def close(self) -> None:
-        """Let ``take`` return None when no task is left."""
+        """Let ``take`` return None when no task remains."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

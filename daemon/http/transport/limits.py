@@ -41,7 +41,7 @@ class Limits:
     action_workers: int = 4
     """Actions done at the same time."""
     waiting: int = 32
-    """Requests of each kind that wait for a worker; further ones are refused."""
+    """Requests of each kind that wait for a worker; the server refuses further ones."""
     answers_bytes: int = 128 * 1024 * 1024
     """Size of all answers that clients have not read yet."""
 

@@ -61,8 +61,8 @@ class LimitedProtocol(H11Protocol):
             self._last_cycle, self._asked_s = self.cycle, self._clock()
 
     def on_response_complete(self) -> None:
-        """Note when an answer is complete. A client that has sent another request before is disconnected:
-        no library does, and many requests of one packet would delay everyone else's.
+        """Note when an answer is complete. A client that has sent another request before loses its
+        connection: no library does, and many requests of one packet would delay everyone else's.
         """
         self._answered_s = self._clock()
         if self.conn.trailing_data[0]:

@@ -1,8 +1,8 @@
 """The HTTP server: its thread, its socket, and its connections within limits.
 
-The socket is bound before the thread starts, so that a port in use is reported to the caller, and so that the
-real port is known if the setting is 0. Connections are accepted here and not by asyncio's own server, so that
-limits hold from the first moment: also for a client that never finishes the TLS handshake.
+It binds the socket before the thread starts, so that the caller learns of a port in use, and of the real port
+if the setting is 0. It accepts connections itself, instead of asyncio's own server, so that limits hold from
+the first moment: also for a client that never finishes the TLS handshake.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ log = structlog.get_logger(__name__)
 STOP_S: Final = 2.0
 SWEEP_S: Final = 0.5
 BACKLOG: Final = 1024
-"""Connections that wait to be accepted. In a shorter queue, a storm of them would delay others by a second or
-more, until TCP repeats its first packet."""
+"""Connections that wait for acceptance. In a shorter queue, a storm of them would delay others by a second or
+more, until TCP repeats its first packet.
+"""
 SEND_BUFFER_BYTES: Final = 128 * 1024
 RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 """Buffers of the kernel for one connection, which it doubles. Otherwise they grow to megabytes for a client
 that does not read, and a container's limit of memory includes them."""
 ADMITTED_AT_ONCE: Final = 4
-"""Connections admitted before requests are read. Each costs up to a millisecond of a busy process, because it
-takes several system calls, after which Python waits for its other threads."""
+"""Connections to admit before reading requests. Each costs up to a millisecond of a busy process, because it
+takes several system calls, after which Python waits for its other threads.
+"""
 _ACCEPT_RETRY_S: Final = 0.5
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -141,7 +143,7 @@ class _Server(uvicorn.Server):
         self._handshaking: set[socket.socket] = set()
         """Accepted sockets that no transport has taken over yet."""
         self._arrivals: FairQueue[tuple[socket.socket, str]] = FairQueue()
-        """Accepted sockets, with their addresses, that were not admitted yet."""
+        """Accepted sockets, with their addresses, before their admission."""
         self._arrived = 0
         self._is_listening = True
 
@@ -204,7 +206,7 @@ class _Server(uvicorn.Server):
         """Admit some of the accepted connections, of each address in turn.
 
         To establish a thousand connections takes half a second; the request of another address does not wait
-        for it. Requests that have arrived are read before the next connections are admitted, which could
+        for it. The server reads requests that have arrived before it admits the next connections, which could
         displace them.
         """
         for _ in range(min(self._arrived, ADMITTED_AT_ONCE)):
@@ -257,7 +259,7 @@ class _Server(uvicorn.Server):
 
 
 def _refuse(accepted: socket.socket, *, plain: bool) -> None:
-    """Close a connection that was not admitted, with an answer if no handshake is needed for it."""
+    """Close a connection without admission, with an answer if that needs no handshake."""
     with contextlib.suppress(OSError), accepted:
         if plain:
             accepted.send(_REFUSAL)

@@ -1,9 +1,9 @@
 """Answers that clients share: metrics are the same for everyone who asks at the same time.
 
 A client that requests the metrics without a pause would otherwise keep one thread busy, and take the
-processor from the loops. Requests that arrive while an answer is made get that answer. It is also given to
-those that arrive soon after: for four times as long as it took, and never longer than a second. So however
-many clients ask, making these answers takes a fifth of one thread.
+processor from the loops. Requests that arrive in the meantime get that answer, too. So do those that arrive
+soon after: for four times as long as it took, and never longer than a second. So however many clients ask,
+making these answers takes a fifth of one thread.
 
 Belongs to the event loop.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 REST_TIMES: Final = 4
-"""For how many times the time that an answer took it is given to others."""
+"""An answer is valid for this multiple of the time that it took."""
 REST_MAX_S: Final = 1.0
 KEYS_MAX: Final = 16
 """Clients may vary the form of an answer by their headers."""

@@ -1,7 +1,7 @@
 """TLS of a listener: its certificate, and the authority that signs those of clients.
 
-The files are read again when they change, so that a renewed certificate needs no restart. A client may come
-without a certificate: it may have a token, and requests with neither are refused as such
+The listener reads the files again when they change, so that a renewed certificate needs no restart. A client
+may come without a certificate: it may have a token, and the access check refuses requests with neither
 (``daemon.http.access``).
 """
 
