@@ -1,8 +1,8 @@
 """The shared part of the answers about all branches of a catalog: which source answers, the state of a table,
 and how current an answer is.
 
-Every answer names the event id that it reflects and, if known, the newest one of the source, so that nobody
-takes an old answer for a new one. It also names the state of each table it is about: ``following``,
+Every answer names the event id that it reflects and, if known, the newest one of the source, so that no
+client takes an old answer for a new one. It also names the state of each table it is about: ``following``,
 ``loading`` or ``quarantined``, and in detail as ``handlers.catalog.following.table_state`` has it.
 
 Timelines and partitions belong to a source, but a query need not name it. If several sources have the table,

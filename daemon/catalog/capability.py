@@ -66,7 +66,7 @@ class Catalog(Capability):
         )
 
     def tools(self, config: Config) -> CatalogTools:
-        """Return the tools with which a command opens catalogs; nobody reads their metrics."""
+        """Return the tools with which a command opens catalogs; nothing exposes their metrics."""
         from prometheus_client import CollectorRegistry
 
         from daemon.catalog.branch import CatalogTools

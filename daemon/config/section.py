@@ -80,7 +80,7 @@ class Section(BaseModel):
 def refused(message: str) -> PydanticCustomError:
     """Return the error that a validator raises; ``message`` follows the setting in the output.
 
-    The message is data, so that braces in it are no format fields.
+    The message is data, so that braces in it are not format fields.
     """
     return PydanticCustomError("setting", "{message}", {"message": message})
 

@@ -1,7 +1,7 @@
 """Commits with only their first parts in the topic, whose parts would be different now.
 
 The parts of a commit that come from listings depend on the directories at that time. A compaction or a
-partition dropped since changes them, so that nobody can write or read the missing parts again. The
+partition dropped since changes them, so that the missing parts cannot be written or read again. The
 replacement makes replicas fetch the write events from the source or, if it does not report them, load the
 tables.
 """

@@ -149,7 +149,7 @@ class CoverAnswer(AboutTables):
     missing: list[MissingRange]
     missing_s: int
     where: dict[str, str] | None = None
-    """The condition in SQL by table, if the query wants one."""
+    """The condition in SQL by table, if requested."""
 
 
 _PATH: Final = "/api/v1/timelines"
