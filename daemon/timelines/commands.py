@@ -184,8 +184,8 @@ def show_text(answer: Answer) -> str:
         lines += [
             "",
             (
-                f"{one['column']} {one['period']} ({one['form']}): {one['partitions']} partitions, "
-                f"{one['run_count']} runs"
+                f"{one['column']} {one['period']} ({one['form']}): "
+                f"{count_text(one['partitions'], 'partition')}, {count_text(one['run_count'], 'run')}"
             ),
         ]
         if one["first"] is not None:

@@ -167,9 +167,9 @@ def _keep_running(console: Console, endpoints: Endpoints, replicator: Replicator
         ("configuration", replicator.config_file),
         ("Kafka", endpoints.kafka),
         ("source metastore", endpoints.source.metastore),
-        ("source SQL", endpoints.source.sql),
         ("target metastore", endpoints.target.metastore),
-        ("target SQL", endpoints.target.sql),
+        ("read_roots", ", ".join(f"file://{each}" for each in endpoints.source.directories)),
+        ("SQL", f"python -m dev.stack sql --dir {endpoints.directory} source 'show databases'"),
     ):
         console.print(f"  {what:17} {where}", highlight=False)
     try:

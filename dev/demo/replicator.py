@@ -176,7 +176,7 @@ def _build_config(
     endpoints: Endpoints, directory: Path, *, db: str, target_db: str, topic: str
 ) -> dict[str, Any]:
     source = endpoints.source
-    roots = [Path(root).as_uri() for root in (source.warehouse, source.external, source.cmroot)]
+    roots = [Path(root).as_uri() for root in source.directories]
     return {
         "sources": {"lake": {"metastore": [source.metastore], "topic": topic, "read_roots": roots}},
         "targets": {"dr": {"metastore": [endpoints.target.metastore]}},

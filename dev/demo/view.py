@@ -22,6 +22,7 @@ from rich.text import Text
 from dev.demo.compare import Comparison, TableComparison
 from dev.demo.replicator import Progress
 from dev.demo.workload import StepResult
+from state.value_text import count_text
 
 
 SHOWN_STEPS: Final = 14
@@ -65,8 +66,8 @@ class View:
                 return
             self._printed += 1
             self._console.print(
-                f"{_MARKS[row.state]} {row.step.title}: {row.events} events, {row.seconds:.1f} s; "
-                f"replica {self._lags[-1]} events behind",
+                f"{_MARKS[row.state]} {row.step.title}: {count_text(row.events, 'event')}, "
+                f"{row.seconds:.1f} s; replica {count_text(self._lags[-1], 'event')} behind",
                 highlight=False,
             )
 

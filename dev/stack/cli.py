@@ -1,8 +1,9 @@
-"""``python -m dev.stack``: preflight, fetch, lock, up, run, down, status."""
+"""``python -m dev.stack``: preflight, fetch, lock, up, run, down, status, sql."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,9 +22,10 @@ from dev.stack.downloads.jars import Jar, cache_dir, fetch, find_missing, read_l
 from dev.stack.downloads.lock_writer import write_lock
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.downloads.npm import WEBHOOKS, fetch_package
-from dev.stack.endpoints import FILE, read_endpoints
+from dev.stack.endpoints import FILE, ClusterEndpoints, read_endpoints
 from dev.stack.errors import Missing, StackError
 from dev.stack.hive.java_build import build_harness
+from dev.stack.hive.sql_session import Session
 from dev.stack.optional_programs import list_missing
 from dev.stack.process.component import running_pid
 from dev.stack.process.owner_watch import stop_all
@@ -140,6 +142,23 @@ def status(directory: Path) -> None:
     if not any(running_pid(file) for file in files):
         raise StackError(f"nothing runs in {directory}")
     click.echo(read_endpoints(directory / FILE).to_json())
+
+
+@cli.command()
+@_dir
+@click.argument("side", type=click.Choice(["source", "target"]))
+@click.argument("statements", default="-")
+def sql(directory: Path, side: str, statements: str) -> None:
+    """Run STATEMENTS, separated by ';' at the end of a line, on a cluster that runs in DIR; print the rows.
+
+    Without STATEMENTS they are read from standard input.
+    """
+    text = sys.stdin.read() if statements == "-" else statements
+    cluster: ClusterEndpoints = getattr(read_endpoints(directory / FILE), side)
+    with Session.connect(cluster.sql) as session:
+        for statement in re.split(r";[ \t]*(?:\n|$)", text):
+            for row in session.rows(statement) if statement.strip() else ():
+                click.echo("\t".join(map(str, row)))
 
 
 def fetch_all() -> None:

@@ -22,6 +22,11 @@ class ClusterEndpoints:
     external: str
     cmroot: str
 
+    @property
+    def directories(self) -> tuple[str, str, str]:
+        """The directories of all files of the cluster."""
+        return self.warehouse, self.external, self.cmroot
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:

@@ -55,9 +55,10 @@ Migration = Callable[[Transaction], None]
 class SqliteStore:
     """An ordered map from bytes to bytes in one file.
 
-    ``migrations[n]`` converts version n to n + 1. Copies an older file to ``FILE.vN.bak`` and migrates it to
-    ``schema_version`` in one transaction. Raises StateLocked if another process uses the file, StateCorrupt
-    for a damaged, foreign or newer file (or without a migration), and ConfigError for an unwritable one.
+    ``migrations[n]`` converts version n to n + 1. Copies an older file to ``FILE.vFORM-VERSION.bak`` and
+    migrates it to ``schema_version`` in one transaction. Raises StateLocked if another process uses the file,
+    StateCorrupt for a damaged, foreign or newer file (or without a migration), and ConfigError for an
+    unwritable one.
     """
 
     def __init__(

@@ -273,7 +273,7 @@ def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[st
         "state": slot.state.value,
         "first_seen_hour": slot.first_seen_hour,
         "last_seen_hour": slot.last_seen_hour,
-        "fill": None if key_window is None else round(key_window.total.fill_rate, 6),
+        "fill": None if key_window is None else round(key_window.fill_rate, 6),
         "misfits": 0 if key_window is None else key_window.total.misfits,
         "former": slot.former_name,
     }

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from dev.chart_schema import VALUES_SCHEMA, build_text
+from tests.builders.components.page_runner import output_pattern
 
 
 ROOT: Final = Path(__file__).parents[2]
@@ -105,3 +106,10 @@ def test_the_readme_says_of_each_source_version_what_the_page_about_replication_
         re.findall(marks, (ROOT / page).read_text()) for page in ("README.md", "docs/REPLICATION.md")
     )
     assert ours == theirs
+
+
+def test_an_output_on_a_page_matches_any_numbers_and_widths_but_no_other_words() -> None:
+    pattern = output_pattern("shop  3  2.2 KiB  9 d  -\n...\nlast event after 0.9 s ...\n")
+    assert pattern.fullmatch("shop 1,003 5 B      10 d -\n\nmore\nlast event after 1 s (relay)\n")
+    assert not pattern.fullmatch("blog 3 2.2 KiB 9 d -\nlast event after 0.9 s (relay)\n")
+    assert not pattern.fullmatch("shop 3 2.2 KiB 9 d -\nlast event after - s (relay)\n")

@@ -76,7 +76,7 @@ def trial_text(trial: Trial) -> str:
     saving = ""
     if totals["flat_bytes"]:
         saving = (
-            f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in "
+            f"; complete hours store {bytes_text(totals['sealed_raw_bytes'])} of JSON in "
             f"{bytes_text(totals['flat_bytes'])}"
         )
     rows = [

@@ -96,7 +96,7 @@ class CountingProgress:
             bytes_text(self.size_bytes),
         ]
         left_s = self.left_s()
-        if left_s is not None:
+        if left_s is not None and self.loaded < self.tables:
             parts.append(f"about {duration_text(left_s)} left")
         if (job := self._job) is not None:
             parts.append(job_line(job))
@@ -118,7 +118,7 @@ class LoggedProgress(CountingProgress):
     def started(self, tables: int, loaded: int) -> None:
         """Log the remaining work."""
         super().started(tables, loaded)
-        self._log.info("bootstrap continues", tables=tables, loaded=loaded)
+        self._log.info("bootstrap continues" if loaded else "bootstrap begins", tables=tables, loaded=loaded)
 
     def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
         """Log the transactions that a load waits for."""

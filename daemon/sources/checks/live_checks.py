@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
@@ -22,6 +23,7 @@ from daemon.sources.checks.hive_settings import read_seconds
 from daemon.sources.checks.relay_lag import check_lag
 from daemon.sources.checks.topic_checks import check_topic
 from daemon.sources.checks.transaction_checks import SourceMetastore, check_transactions
+from handlers.files.paths import parse_location
 from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
@@ -32,6 +34,13 @@ LOG_RETENTION: Final = "metastore.repl.event.db.listener.timetolive"
 """The notification log's time to live while the change manager is on."""
 LOG_RETENTION_BEFORE_4: Final = "metastore.event.db.listener.timetolive"
 """The same without the change manager, and before Hive 4, which has only this one."""
+
+_DIRECTORIES: Final = {
+    "metastore.warehouse.dir": "it has the files of transactional tables",
+    "metastore.warehouse.external.dir": "Hive 4 places plain and external tables there",
+    "metastore.repl.cmrootdir": "the change manager moves deleted files there",
+}
+"""Where the tables of a cluster have their files unless they name a location."""
 
 TIMEOUT_S: Final = 10.0
 HIVE_VERSION_MIN: Final = HiveVersion(4, 0)
@@ -80,6 +89,8 @@ def _source(metastore: CheckedMetastore, place: str, config: Config, name: str) 
     yield from _log(metastore, place)
     yield from _writers(metastore, place)
     yield from _retention(metastore, place)
+    if any(each.source == name for each in (*config.policies.values(), *config.policy_patterns.values())):
+        yield from _directories(metastore, place, config.sources[name].read_roots)
     replicated = ReplicatedDatabases(config, name)
     yield from check_transactions(metastore, place, config.sources[name], replicated.__contains__)
     yield from check_lag(metastore, place, config, config.sources[name])
@@ -139,6 +150,28 @@ def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
         reason = f"is shorter than the notification log's {_days(kept_s)}"
         hint = "make it at least as long; otherwise files may be missing after an outage"
         yield Problem(place, "metastore.repl.cm.retain", _days(files_s), reason, hint, warning=True)
+
+
+def _directories(metastore: CheckedMetastore, place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
+    """Yield the directories of the cluster that policies may not read: their tables would be quarantined.
+
+    A directory without a scheme is on the metastore's own file system, so only its path is compared.
+    """
+    roots = [parse_location(root) for root in read_roots]
+    for key, content in _DIRECTORIES.items():
+        value = metastore.config_value(key).strip()
+        if not value or not roots:
+            continue
+        try:
+            location = parse_location(value)
+        except TidelineError:
+            continue
+        has_scheme = ":" in value
+        if not any(
+            root.contains(location if has_scheme else replace(root, path=location.path)) for root in roots
+        ):
+            hint = f"add it to read_roots if policies replicate such tables; {content}"
+            yield Problem(place, key, value, "is not below read_roots", hint, warning=True)
 
 
 def _read_log_retention(metastore: CheckedMetastore) -> float:

@@ -2,8 +2,9 @@
 
 Up to ``SHOWN_MAX`` projections appear with everything. With more, a projection appears if it is not just
 followed: in another state, behind, with quarantined tables, loads or a problem. Sections leave out the rows
-of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first, and those that wait for their
-bootstrap in the order of the queue. The JSON, and ``tideline status --all``, have everything.
+of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first. Of those that wait for their
+bootstrap, the next ``QUEUED_MAX`` are shown, in the order of the queue. The JSON, and ``tideline status
+--all``, have everything.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from state.errors import NotFound
 
 SHOWN_MAX: Final = 20
 DEVIATING_MAX: Final = 40
+QUEUED_MAX: Final = 5
 BEHIND_S: Final = 60.0
 """A projection with a larger lag is behind."""
 _ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "following", "starting")
@@ -31,7 +33,7 @@ def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> t
     if len(views) <= SHOWN_MAX:
         return status, ""
     deviating = sorted(filter(_deviates, views), key=_rank)
-    shown = deviating[:DEVIATING_MAX]
+    shown = [view for view in deviating if (view.place or 0) <= QUEUED_MAX][:DEVIATING_MAX]
     hidden = {view.name for view in views} - {view.name for view in shown}
     part = replace(
         status,

@@ -9,6 +9,7 @@ for keys that wait for a column.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -117,6 +118,14 @@ class KeyWindow:
     """The hours with misfits of a known kind, in order; merged hours are one."""
     uncounted: MisfitCounts = NO_MISFITS
     """For each kind, the values of hours that contain this kind in a number that is unknown."""
+    rows_of_other_hours: int = 0
+    """The rows of hours in which the key was looked for and has no value."""
+
+    @property
+    def fill_rate(self) -> float:
+        """The share of all rows that have a value; that of ``total`` is within the hours that have one."""
+        rows = self.total.rows + self.rows_of_other_hours
+        return self.total.values / rows if rows else 0.0
 
     @property
     def kinds_max(self) -> MisfitCounts:
@@ -200,10 +209,15 @@ class HourCounts:
         and the object may become the column.
         """
         folded: dict[KeyPath, KeyWindow] = {}
+        rows_without: Counter[KeyPath] = Counter()
         for hour, observations in sorted(self.hours.items()):
             for key, counts in observations.keys.items():
                 if counts.values:
                     folded[key] = _add_hour(folded.get(key), hour, counts)
+                else:
+                    rows_without[key] += counts.rows
+        for key, window in folded.items():
+            folded[key] = replace(window, rows_of_other_hours=rows_without[key])
         for key, window in list(folded.items()):
             above = key.parent
             while above is not None:
@@ -231,6 +245,7 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
         max(own.last_hour, member.last_hour),
         own.misfit_hours,
         replace(own.uncounted, others=fuller.values),
+        own.rows_of_other_hours,
     )
 
 

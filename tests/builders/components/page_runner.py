@@ -2,8 +2,10 @@
 
 The title of a code block says where it runs: ``sh`` in a shell, with the title "second terminal" as a process
 that continues until an empty block "stop"; ``sql`` with "source" or "target" in a Hive session; ``yaml`` with
-a file name becomes that file. A block of "rows" after a query is its expected result, for which the runner
-waits. The addresses of the page are replaced by those of the test. "install" is not run.
+a file name becomes that file. A block of "rows" after a query is its expected result, and one of "output"
+after commands is what they print; the runner waits for both. In an output, a number stands for any number,
+and ``...`` for the rest of the line, or for any lines if it stands alone. The addresses of the page are
+replaced by those of the test. "install" is not run.
 """
 
 from __future__ import annotations
@@ -35,6 +37,26 @@ def cut_section(page: str, heading: str) -> str:
     _, found, rest = page.partition(f"\n## {heading}\n")
     assert found, f"the page has no section {heading!r}"
     return rest.partition("\n## ")[0]
+
+
+def output_pattern(expected: str) -> re.Pattern[str]:
+    """Return the pattern of an output: its words, with any numbers, units and widths of columns."""
+    lines = []
+    for line in expected.strip().splitlines():
+        if line.strip() == "...":
+            lines.append(r"(?:.*\n)*?")
+            continue
+        words = [_word_pattern(word) for word in line.split()]
+        lines.append(r"[ \t]*" + r"[ \t]+".join(words) + r"[ \t]*\n")
+    return re.compile(r"\s*" + "".join(lines) + r"\s*")
+
+
+def _word_pattern(word: str) -> str:
+    if word == "...":
+        return ".*"
+    if word in {"B", "KiB", "MiB"}:
+        return "(?:B|KiB|MiB)"
+    return re.sub(r"(?:\d[\d,]*(?:\\?\.\d+)?)", r"\\d[\\d,]*(?:\\.\\d+)?", re.escape(word))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +114,8 @@ class PageRunner:
                 case "sh", "stop":
                     self._stop()
                 case "sh", "":
-                    self._run_shell(block)
+                    output = following.text if following and following.title == "output" else None
+                    self._run_shell(block, output)
                 case "sql", side:
                     rows = following.text if following and following.title == "rows" else None
                     self._run_sql(self._sql[side], block.text, rows)
@@ -125,11 +148,16 @@ class PageRunner:
             process.send_signal(signal.SIGINT)
             process.wait(60)
 
-    def _run_shell(self, block: Block) -> None:
-        """Run commands; if a process was started before, repeat them until it answers."""
+    def _run_shell(self, block: Block, output: str | None) -> None:
+        """Run commands; if a process was started before, repeat them until it answers, and as expected."""
         deadline_s = time.monotonic() + (VISIBLE_S if self._running else 0)
-        while (done := self._call(block)).returncode != 0:
-            assert time.monotonic() < deadline_s, f"{block.text}\n{done.stdout}\n{done.stderr}"
+        expected = None if output is None else output_pattern(self._replace(output))
+        while (done := self._call(block)).returncode != 0 or not (
+            expected is None or expected.fullmatch(done.stdout)
+        ):
+            assert time.monotonic() < deadline_s, (
+                f"{block.text}\n{done.returncode}\n{done.stdout}\n{done.stderr}\nexpected:\n{output}"
+            )
             time.sleep(0.2)
 
     def _call(self, block: Block) -> subprocess.CompletedProcess[str]:

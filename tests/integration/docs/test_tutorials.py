@@ -17,8 +17,7 @@ from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
 
 
 def roots(cluster: ClusterEndpoints) -> str:
-    directories = (cluster.warehouse, cluster.external, cluster.cmroot)
-    return ", ".join(f'"file://{directory}"' for directory in directories)
+    return ", ".join(f'"file://{directory}"' for directory in cluster.directories)
 
 
 def addresses(stack: Endpoints) -> dict[str, str]:

@@ -140,6 +140,31 @@ def test_a_source_without_write_ids_is_a_warning_and_an_old_target_a_problem(
     assert keys(Answers(GOOD), old, monkeypatch) == {("Hive version", False)}
 
 
+def test_directories_of_the_cluster_that_policies_may_not_read_are_warnings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = with_source(monkeypatch)
+    policies = {"shop": {"source": "lake", "target": "dr", "database": "shop", "target_database": "shop"}}
+    source = Answers(
+        GOOD
+        | {
+            "metastore.warehouse.dir": "/warehouse/managed",
+            "metastore.warehouse.external.dir": "file:/external",
+            "metastore.repl.cmrootdir": "hdfs://other/warehouse",
+        }
+    )
+
+    def warned(config: Config) -> list[tuple[str, bool]]:
+        problems = live_problems(config, lambda _: source)
+        return [(each.key, each.warning) for each in problems if "read_roots" in each.reason]
+
+    assert warned(config) == [], "no policy reads its files"
+    assert warned(config_of({**config.model_dump(), "policies": policies})) == [
+        ("metastore.warehouse.external.dir", True),
+        ("metastore.repl.cmrootdir", True),
+    ]
+
+
 def test_the_retention_of_the_log_has_another_name_before_hive_4(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {key: value for key, value in GOOD.items() if "timetolive" not in key}
     settings |= {"metastore.event.db.listener.timetolive": "2d", "metastore.repl.cm.retain": "24h"}

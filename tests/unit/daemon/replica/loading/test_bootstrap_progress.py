@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+from structlog.testing import capture_logs
+
 from daemon.replica.commands.bootstrap import plan_text
 from daemon.replica.loading.bootstrap_progress import CountingProgress, LoggedProgress
 from handlers.replication.loading.bootstrap_plan import PlannedTable
@@ -19,6 +22,20 @@ def test_the_line_shows_tables_files_bytes_and_an_estimate() -> None:
     assert progress.line() == lines[-1]
     assert progress.line().startswith("20 of 1,010 tables, 3 files, ")
     assert progress.line().endswith("about 8 min 15 s left")
+
+
+def test_a_bootstrap_that_is_done_has_no_estimate() -> None:
+    progress = CountingProgress()
+    progress.started(1, 0)
+    progress.finished(LoadedTable("orders", 1))
+    assert progress.line() == "1 of 1 table, 0 files, 0 B"
+
+
+@pytest.mark.parametrize(("loaded", "event"), [(0, "bootstrap begins"), (1, "bootstrap continues")])
+def test_the_log_distinguishes_a_new_bootstrap_from_one_that_continues(loaded: int, event: str) -> None:
+    with capture_logs() as logs:
+        LoggedProgress("shop").started(2, loaded)
+    assert [each["event"] for each in logs] == [event]
 
 
 def test_the_line_names_open_transactions_and_failed_tables_until_they_are_loaded() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from daemon.replica.status.copies import CopyStatus
 from daemon.retention.status import ReaderRetention, SourceRetention
 from daemon.status.model import DaemonStatus, ProjectionView
-from daemon.status.report.summary import DEVIATING_MAX, SHOWN_MAX
+from daemon.status.report.summary import QUEUED_MAX, SHOWN_MAX
 from daemon.status.report.text import status_text
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
@@ -83,6 +83,6 @@ def test_policies_that_wait_for_their_bootstrap_are_listed_in_their_order() -> N
         many[number] = replace(many[number], state="starting", loading=(waiting,), place=place)
     text = text_of(many)
     lines = [line for line in text.splitlines() if "waiting for its bootstrap;" in line]
-    assert [line.rpartition(" ")[2] for line in lines] == [str(each) for each in range(1, DEVIATING_MAX + 1)]
+    assert [line.rpartition(" ")[2] for line in lines] == [str(each) for each in range(1, QUEUED_MAX + 1)]
     assert "400 wait for their bootstrap" in text
-    assert f"shown: {DEVIATING_MAX} of 400 that deviate" in text
+    assert f"shown: {QUEUED_MAX} of 400 that deviate" in text

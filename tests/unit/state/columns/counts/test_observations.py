@@ -66,7 +66,8 @@ def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> Ke
         fractions=naive_uncounted(seen, "fractions", lambda each: each.has_floats),
         others=naive_uncounted(seen, "others", lambda each: MisfitCounts.of_value(each).others > 0),
     )
-    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen), uncounted)
+    others = sum(keys[key].rows for keys in hours.values() if key in keys and not keys[key].values)
+    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen), uncounted, others)
 
 
 def naive_uncounted(seen: dict[int, KeyCounts], kind: str, contains: Callable[[Evidence], bool]) -> int:
@@ -90,7 +91,8 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
     uncounted = own[key].uncounted if key in own else MisfitCounts()
     uncounted = replace(uncounted, others=fullest.values)
-    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, uncounted)
+    others = own[key].rows_of_other_hours if key in own else 0
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, uncounted, others)
 
 
 def ancestors(key: KeyPath) -> list[KeyPath]:
@@ -193,6 +195,14 @@ def test_keys_that_are_counted_elsewhere_are_left_out_and_the_rows_stay() -> Non
     counts = Observations(3, 1, {a: seen, b: seen}, 1)
     assert counts.without([a, a_key("c")]) == Observations(3, 1, {b: seen}, 1)
     assert counts.without([]) == counts
+
+
+def test_the_fill_rate_counts_the_rows_of_hours_without_a_value() -> None:
+    absent, present = {a_key("a"): KeyCounts(2)}, {a_key("a"): KeyCounts(1, 1, 0, TEXT)}
+    counts = HourCounts({T0: Observations(2, 0, absent), T0 + HOUR_S: Observations(1, 0, present)})
+    window = counts.window()[a_key("a")]
+    assert window.fill_rate == pytest.approx(1 / 3)
+    assert (window.first_hour, window.last_hour) == (T0 + HOUR_S, T0 + HOUR_S)
 
 
 def test_a_key_without_a_value_is_not_in_the_window() -> None:
