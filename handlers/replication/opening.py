@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from handlers.replication.context import Context
 from handlers.replication.effects import functions
 from handlers.replication.effects.unreplicated import list_readable_views, record_existing
@@ -30,9 +32,13 @@ from state.event_log.positions import POSITION_KEY, Position
 from state.store import Store
 
 
+log = structlog.get_logger(__name__)
+
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state
 file is lost)."""
+
+STATE_LOST: Final = "no state of this policy; replication continues from the target's own position"
 
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
@@ -130,6 +136,7 @@ class Opening:
         """
         newest = self.context.source.newest_txn_id()
         position = Position(on_target)
+        log.warning(STATE_LOST, policy=self.context.policy.name, event_id=on_target)
         with self.store.transaction() as txn:
             txn.put(UNKNOWN_TXNS_KEY, str(newest).encode())
             txn.put(POSITION_KEY, position.to_bytes())

@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
@@ -98,6 +103,39 @@ class TestStore:
     def environment(self) -> dict[str, str]:
         """The keys, as drivers and executors inherit them."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
+
+    def assume(self, policy: str) -> tuple[str, str, str]:
+        """Return access key, secret key and token of a session with the rights of ``policy`` only:
+        the call ``AssumeRole``, signed as S3 requires (version 4)."""
+        form = {"Action": "AssumeRole", "Version": "2011-06-15", "Policy": policy}
+        body = urlencode(form).encode()
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        scope = [now[:8], "us-east-1", "sts", "aws4_request"]
+        headers = {
+            "content-type": "application/x-www-form-urlencoded",
+            "host": self.address,
+            "x-amz-date": now,
+        }
+        names = ";".join(headers)
+        lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+        request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        key = f"AWS4{self.secret_key}".encode()
+        for part in scope:
+            key = hmac.digest(key, part.encode(), "sha256")
+        text = f"AWS4-HMAC-SHA256\n{now}\n{'/'.join(scope)}\n{digest}"
+        signature = hmac.digest(key, text.encode(), "sha256").hex()
+        credential = f"{self.access_key}/{'/'.join(scope)}"
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
+        )
+        connection = HTTPConnection(self.address, timeout=60)
+        with closing(connection):
+            connection.request("POST", "/", body, headers)
+            answer = connection.getresponse().read().decode()
+        found = dict(re.findall(r"<(\w+)>([^<]*)</", answer))
+        assert "SessionToken" in found, answer
+        return found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"]
 
     def new_bucket(self) -> str:
         """Create a bucket and return its ``s3a://`` address."""

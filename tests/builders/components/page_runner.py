@@ -5,7 +5,7 @@ that continues until an empty block "stop"; ``sql`` with "source" or "target" in
 a file name becomes that file. A block of "rows" after a query is its expected result, and one of "output"
 after commands is what they print; the runner waits for both. In an output, a number stands for any number,
 and ``...`` for the rest of the line, or for any lines if it stands alone. The addresses of the page are
-replaced by those of the test. "install" is not run.
+replaced by those of the test. "install", and "client" on another machine, are not run.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ DOCS: Final = Path(__file__).parents[3] / "docs"
 BLOCK: Final = re.compile(r'(?ms)^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$')
 VISIBLE_S: Final = 90.0
 COMMAND_S: Final = 180.0
+TIDELINE: Final = f'#!/bin/sh\nexec {sys.executable} -m daemon "$@"\n'
+"""The program of this build."""
 
 
 def cut_section(page: str, heading: str) -> str:
@@ -52,8 +54,8 @@ def output_pattern(expected: str) -> re.Pattern[str]:
 
 
 def _word_pattern(word: str) -> str:
-    if word == "...":
-        return ".*"
+    if word.endswith("..."):
+        return _word_pattern(word[:-3]) + ".*"
     if word in {"B", "KiB", "MiB"}:
         return "(?:B|KiB|MiB)"
     return re.sub(r"(?:\d[\d,]*(?:\\?\.\d+)?)", r"\\d[\\d,]*(?:\\.\\d+)?", re.escape(word))
@@ -83,17 +85,19 @@ class PageRunner:
         sql: Mapping[str, str],
         addresses: Mapping[str, str],
         programs: Mapping[str, str] | None = None,
+        builds: Mapping[str, str] | None = None,
     ) -> None:
         """``sql`` has the addresses of the engines "source" and "target", ``addresses`` the replacements,
-        ``programs`` the scripts of further commands."""
+        ``programs`` the scripts of further commands, and ``builds`` those of ``tideline`` by the title of the
+        block that installs it."""
         self._directory = directory
         self._sql = sql
         self._addresses = addresses
         self._running: list[subprocess.Popen[bytes]] = []
-        bin_directory = directory / "bin"
+        self._builds = builds or {}
+        bin_directory = self._bin_directory = directory / "bin"
         bin_directory.mkdir()
-        tideline = f'#!/bin/sh\nexec {sys.executable} -m daemon "$@"\n'
-        for name, script in {"tideline": tideline, **(programs or {})}.items():
+        for name, script in {"tideline": TIDELINE, **(programs or {})}.items():
             (bin_directory / name).write_text(script)
             (bin_directory / name).chmod(0o755)
         self._environment = {
@@ -107,8 +111,10 @@ class PageRunner:
         for number, block in enumerate(blocks):
             following = blocks[number + 1] if number + 1 < len(blocks) else None
             match block.language, block.title:
-                case "sh", "install":
+                case "sh", "install" | "client":
                     pass
+                case "sh", title if title in self._builds:
+                    (self._bin_directory / "tideline").write_text(self._builds[title])
                 case "sh", "second terminal":
                     self._start(block)
                 case "sh", "stop":

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from dev.stack.cluster import HiveCluster
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.process.ports import free_port
 from tests.builders.components.authorizing_kafka import AuthorizingKafka
 from tests.builders.components.java_programs import hdfs_program, kafka_programs
-from tests.builders.components.page_runner import DOCS, PageRunner, cut_section
+from tests.builders.components.page_runner import DOCS, TIDELINE, PageRunner, cut_section
+
+
+BEELINE: Final = f"""#!{sys.executable}
+import sys
+
+from dev.stack.hive.sql_session import Session
+
+_, _, address, _, statement = sys.argv
+with Session.connect(address) as session:
+    print(session.rows(statement))
+"""
+"""``beeline -u ADDRESS -e STATEMENT`` against an engine of the stack."""
+NEWER_BUILD: Final = f"""#!{sys.executable}
+from daemon.replica import loop
+from daemon.service.command_line import main
+
+opened = loop.open_state
+loop.open_state = lambda *names, **options: opened(*names, **options, migrations=[lambda txn: None])
+main()
+"""
+"""A build whose state files of replicas have the next version."""
 
 
 def roots(cluster: ClusterEndpoints) -> str:
@@ -39,12 +63,19 @@ def run_replicated(page: str, names: Sequence[str], stack: Endpoints, directory:
     run_text((DOCS / page).read_text(), names, stack, directory)
 
 
-def run_text(text: str, names: Sequence[str], stack: Endpoints, directory: Path) -> None:
+def run_text(
+    text: str,
+    names: Sequence[str],
+    stack: Endpoints,
+    directory: Path,
+    builds: Mapping[str, str] | None = None,
+) -> None:
     suffix = uuid.uuid4().hex[:8]
     for name in names:
         text = text.replace(name, f"{name}_{suffix}")
     engines = {"source": stack.source.sql, "target": stack.target.sql}
-    with PageRunner(directory, engines, addresses(stack), kafka_programs() | hdfs_program()) as runner:
+    programs = kafka_programs() | hdfs_program()
+    with PageRunner(directory, engines, addresses(stack), programs, builds) as runner:
         runner.run(text)
 
 
@@ -101,6 +132,41 @@ def test_an_old_client_works_through_an_endpoint(stack: Endpoints, tmp_path: Pat
     replaced = {"target-metastore:9083": metastore, "127.0.0.1:9083": f"127.0.0.1:{free_port()}"}
     with PageRunner(tmp_path, {}, replaced) as runner:
         runner.run((DOCS / "tutorials" / "endpoint.md").read_text())
+
+
+@pytest.mark.long
+def test_a_script_waits_for_a_partition_a_range_and_a_replica(
+    stack: Endpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE", stack.source.sql)
+    monkeypatch.setenv("TARGET", stack.target.sql)
+    suffix = uuid.uuid4().hex[:8]
+    page = (DOCS / "guides/wait.md").read_text().replace("web", f"web_{suffix}")
+    replaced = {
+        **addresses(stack),
+        "state: {dir": "state: {dir",
+        "tideline.lake": f"tideline.lake_{suffix}",
+        "8470": str(free_port()),
+    }
+    engines = {"source": stack.source.sql, "target": stack.target.sql}
+    with PageRunner(tmp_path, engines, replaced, {"beeline": BEELINE}) as runner:
+        runner.run(page)
+
+
+@pytest.mark.long
+def test_a_hive_3_moves_to_hive_4(stack: Endpoints, hive_3: HiveCluster, tmp_path: Path) -> None:
+    old = hive_3.endpoints()
+    run_replicated("guides/hive-3-to-4.md", ("shop", "tideline.old"), replace(stack, source=old), tmp_path)
+
+
+@pytest.mark.long
+def test_a_build_with_newer_state_files_is_installed_and_the_earlier_one_returns(
+    stack: Endpoints, tmp_path: Path
+) -> None:
+    start = cut_section((DOCS / "guides/backup.md").read_text(), "Bootstrap by hand")
+    page = start + (DOCS / "guides/upgrade.md").read_text()
+    builds = {"new build": NEWER_BUILD, "earlier build": TIDELINE}
+    run_text(page, ("shop", "tideline.lake"), stack, tmp_path, builds)
 
 
 @pytest.mark.long

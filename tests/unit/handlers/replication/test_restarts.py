@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
+from handlers.replication.opening import STATE_LOST
 from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database, Partition, StorageDescriptor
@@ -85,7 +87,9 @@ def test_without_state_the_end_of_every_transaction_that_may_be_open_is_replayed
 ) -> None:
     store = MemoryStore()
     target_at(replica, 5)
-    assert without_state(replica, store).open() == Position(5)
+    with capture_logs() as logs:
+        assert without_state(replica, store).open() == Position(5)
+    assert (STATE_LOST, 5) in [(each["event"], each["event_id"]) for each in logs]
     again = without_state(replica, store)
     assert again.open() == Position(5)
     again.apply([committed(6, txn_id=7), committed(7, txn_id=8)])
