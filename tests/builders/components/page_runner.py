@@ -5,7 +5,8 @@ that continues until an empty block "stop"; ``sql`` with "source" or "target" in
 a file name becomes that file. A block of "rows" after a query is its expected result, and one of "output"
 after commands is what they print; the runner waits for both. In an output, a number stands for any number,
 and ``...`` for the rest of the line, or for any lines if it stands alone. The addresses of the page are
-replaced by those of the test. "install", and "client" on another machine, are not run.
+replaced by those of the test. "install", "client" (on another machine) and "cluster" (in a running pod) are
+not run.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class PageRunner:
         for number, block in enumerate(blocks):
             following = blocks[number + 1] if number + 1 < len(blocks) else None
             match block.language, block.title:
-                case "sh", "install" | "client":
+                case "sh", "install" | "client" | "cluster":
                     pass
                 case "sh", title if title in self._builds:
                     (self._bin_directory / "tideline").write_text(self._builds[title])
@@ -159,7 +160,7 @@ class PageRunner:
         deadline_s = time.monotonic() + (VISIBLE_S if self._running else 0)
         expected = None if output is None else output_pattern(self._replace(output))
         while (done := self._call(block)).returncode != 0 or not (
-            expected is None or expected.fullmatch(done.stdout)
+            expected is None or expected.fullmatch(done.stdout.rstrip() + "\n")
         ):
             assert time.monotonic() < deadline_s, (
                 f"{block.text}\n{done.returncode}\n{done.stdout}\n{done.stderr}\nexpected:\n{output}"
