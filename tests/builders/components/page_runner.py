@@ -153,7 +153,11 @@ class PageRunner:
         while self._running:
             process = self._running.pop()
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:  # Python ignores an interrupt in a callback of an import
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
 
     def _run_shell(self, block: Block, output: str | None) -> None:
         """Run commands; if a process was started before, repeat them until it answers, and as expected."""
