@@ -82,7 +82,8 @@ class Opening:
         """
         context, recorded = self.context, self.recorded
         stored_position = self._load_state()
-        if stored_position is None and context.target_position.read() is None:
+        is_new = stored_position is None and context.target_position.read() is None
+        if is_new:
             stored_position = self._start_new_policy()
         target = self.claim.open(state_lost=stored_position is None)
         on_target = -1 if target.last_id is None else target.last_id
@@ -93,7 +94,7 @@ class Opening:
                 run_bootstrap(context, self.store, self.options, self.beat)
             on_target = position.event_id
             recorded.resume(position, on_target=on_target)
-        self._survey_source()
+        self._survey_source(is_new=is_new)
         if target.outdated or stored_position is None or on_target > position.event_id:
             self._distrust_state()
         self._load_marks()
@@ -142,12 +143,12 @@ class Opening:
             txn.put(POSITION_KEY, position.to_bytes())
         return position
 
-    def _survey_source(self) -> None:
+    def _survey_source(self, *, is_new: bool) -> None:
         """Create the functions that are older than the first event,
         and list the tables without replication, once.
 
         A policy of an older version, or without its state file, has neither. A version that recognises more
-        of them lists the tables again.
+        of them lists the tables again. The bootstrap of a new policy has looked at each table already.
         """
         position = self.recorded.current.event_id
         has_functions = self.store.get(functions.LOADED_KEY) is not None
@@ -155,7 +156,8 @@ class Opening:
             return
         if not has_functions:
             functions.load(position, self.context)
-        record_existing(position, self.context)
+        if not is_new:
+            record_existing(position, self.context)
         with self.store.transaction() as txn:
             self.context.tables.unreplicated.flush(txn)
             txn.put(functions.LOADED_KEY, b"1")

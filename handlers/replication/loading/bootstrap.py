@@ -107,23 +107,13 @@ def finish_bootstrap(context: Context, store: Store) -> None:
     if event_id is None:
         return
     failpoint("bootstrap.before-finish")
-    with suppress(NotFound):
-        context.target_position.update(_remove_marks)
-    failpoint("bootstrap.before-last-id")
-    context.target_position.advance(int(event_id), context.tables.to_parameters())
+    context.target_position.advance(
+        int(event_id), context.tables.to_parameters(), without={BOOTSTRAP, NO_COMPACTION}
+    )
     failpoint("bootstrap.after-last-id")
     with store.transaction() as txn:
         txn.delete(PENDING_KEY)
     failpoint("bootstrap.after-finish")
-
-
-def _remove_marks(database: Database) -> Database:
-    database.parameters = {
-        key: value
-        for key, value in (database.parameters or {}).items()
-        if key not in {BOOTSTRAP, NO_COMPACTION}
-    }
-    return database
 
 
 def _record(store: Store, event_id: int, names: Sequence[str]) -> None:

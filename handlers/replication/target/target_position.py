@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from handlers.metastore.client import Metastore
@@ -112,10 +113,11 @@ class TargetPosition:
         """
         with self._lock:
             self.written, self._attempted = last_id, None
-            if self._fetch() is None:
+            try:
+                self.update(lambda database: _put(database, stamp, kept))
+            except NotFound:
                 self.stamp, self._kept = dict(stamp), kept
                 return
-            self.update(lambda database: _put(database, stamp, kept))
             self._kept = kept
             self.stamp = dict(stamp)
             self.written = _last_id(self._fetch() or {})
@@ -124,13 +126,16 @@ class TargetPosition:
         """Forget that this process holds the database, so that it has to claim it again."""
         self.stamp = {}
 
-    def advance(self, event_id: int, kept: Mapping[str, str]) -> None:
+    def advance(
+        self, event_id: int, kept: Mapping[str, str], *, without: AbstractSet[str] = frozenset()
+    ) -> None:
         """Write ``event_id`` unless the position is already there or beyond;
         do nothing if the database does not exist.
 
-        The same call writes the parameters ``kept`` with the entries of tables if they changed. Also makes
-        the checks of ``check``, except for a missing database. A change of this parameter alone logs no event
-        on the target, so a chained replication does not see it (hive-replication.md §3.3).
+        The same call writes the parameters ``kept`` with the entries of tables if they changed, and removes
+        those named ``without``. Also makes the checks of ``check``, except for a missing database. A change
+        of this parameter alone logs no event on the target, so a chained replication does not see it
+        (hive-replication.md §3.3).
         """
         with self._lock:
             database = self._read()
@@ -139,8 +144,9 @@ class TargetPosition:
             parameters = database.parameters or {}
             self._examine(parameters)
             raised = max(event_id, -1 if self.written is None else self.written)
-            if self.written != raised or select_kept(parameters) != kept:
+            if self.written != raised or select_kept(parameters) != kept or without & parameters.keys():
                 self._attempted = raised
+                database.parameters = {k: v for k, v in parameters.items() if k not in without}
                 changed = _put(database, {LAST_ID: str(raised)}, kept)
                 self._target.alter_database(self._policy.target_db, changed)
             self.written, self._attempted, self._kept = raised, None, kept

@@ -70,7 +70,6 @@ BOOTSTRAP_STEPS = (
     "bootstrap.before-record",
     "bootstrap.after-record",
     "bootstrap.before-finish",
-    "bootstrap.before-last-id",
     "bootstrap.after-last-id",
     "bootstrap.after-finish",
 )

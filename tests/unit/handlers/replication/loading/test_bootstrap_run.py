@@ -108,6 +108,12 @@ def test_all_tables_are_loaded_views_last_and_the_database_is_finished(rig: Rig)
     assert {(entry.event_id, entry.write_id) for entry in entries} == {(9, 3)}
 
 
+def test_the_marks_of_a_bootstrap_are_replaced_by_the_position_with_one_write(rig: Rig) -> None:
+    rig.target.calls.clear()
+    rig.run()
+    assert rig.target.names().count("alter_database") == 1
+
+
 def test_a_second_run_loads_only_what_the_first_did_not(rig: Rig) -> None:
     rig.errors["visits"] = [FilesUnavailable("down")] * 3
     with pytest.raises(FilesUnavailable):
