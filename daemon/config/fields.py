@@ -17,7 +17,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import matching, refused
-from daemon.process.redaction import names_secret
+from daemon.process.redaction import add_secret, names_secret
 from handlers.metastore.addresses import DEFAULT_PORT
 from state.columns.paths import KeyPath
 from state.errors import BadInput
@@ -111,13 +111,30 @@ def _read_secret(value: Any) -> Any:
     raise refused("must be a reference to a secret, {file: PATH} or {env: NAME}, and never the secret itself")
 
 
-def _secret_file(path: Path) -> SecretStr:
+class FileSecret(SecretStr):
+    """A secret in a file, which may be exchanged while the daemon runs."""
+
+    def __init__(self, value: str, path: Path) -> None:
+        super().__init__(value)
+        self._path = path
+
+    def read_again(self) -> str:
+        """Return the present content, which is masked from now on; the first one if it cannot be read."""
+        try:
+            present = _secret_file(self._path).get_secret_value()
+        except ValueError:
+            return self.get_secret_value()
+        add_secret(present)
+        return present
+
+
+def _secret_file(path: Path) -> FileSecret:
     try:
         with path.open("rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)
         if len(content) > SECRET_BYTES_MAX:
             raise refused(f"must name a file of at most {SECRET_BYTES_MAX} bytes")
-        return SecretStr(content.decode().rstrip("\r\n"))
+        return FileSecret(content.decode().rstrip("\r\n"), path)
     except OSError as error:
         raise refused(f"names a file that cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -213,12 +213,20 @@ class _Process:
     """The redactor of this process."""
 
     redactor: Redactor = Redactor()
+    secrets: frozenset[str] = frozenset()
 
 
 def use_secrets(secrets: Iterable[str]) -> None:
     """Mask these texts from now on, in this process, wherever ``redactor`` is used and in every new error."""
-    _Process.redactor = Redactor(secrets)
+    _Process.secrets = frozenset(secrets)
+    _Process.redactor = Redactor(_Process.secrets)
     use_redaction(_Process.redactor.texts)
+
+
+def add_secret(secret: str) -> None:
+    """Mask this text too, if it is not masked already."""
+    if secret not in _Process.secrets:
+        use_secrets((*_Process.secrets, secret))
 
 
 def redactor() -> Redactor:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from daemon.site.objects import describe_object
+from daemon.site.problem_texts import split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.status.actions import DAEMON
 from daemon.status.model import DaemonStatus, FailedLoop
@@ -18,7 +19,7 @@ from state.errors import FilesUnavailable, KafkaUnavailable, LoginFailed, Metast
 
 
 SHOWN_MAX: Final = 3
-"""Loops of one cause that are named, each with its reason."""
+"""Reasons of one cause, and loops of one reason, that are shown."""
 ROUTINE_S: Final = 10.0
 """Shorter states are routine, such as a new leader of a partition."""
 _ANSWER: Final = f"{DAEMON}#another-system-does-not-answer"
@@ -35,15 +36,27 @@ _OTHER: Final = ("Another system does not work", _ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
+class BlockedReason:
+    """One reason, and the loops that have it."""
+
+    message: str
+    details: str
+    loops: tuple[tuple[str, str], ...]
+    """At most ``SHOWN_MAX``: name, and path of its page."""
+    more: int
+    """Further loops."""
+
+
+@dataclass(frozen=True, slots=True)
 class BlockedCard:
     """One cause, and the loops that wait for its end."""
 
     title: str
     since_s: float
-    loops: tuple[tuple[str, str, str], ...]
-    """At most ``SHOWN_MAX``: name, path of the page, and reason."""
+    reasons: tuple[BlockedReason, ...]
+    """At most ``SHOWN_MAX``."""
     more: int
-    """Further loops."""
+    """Further reasons."""
     fix: str
     """What to do."""
     runbook: str
@@ -65,12 +78,14 @@ def make_blocked_cards(status: DaemonStatus, only: str | None = None) -> list[Bl
 
 def _make_card(code: str, loops: list[FailedLoop]) -> BlockedCard:
     title, look = _CAUSES.get(code, _OTHER)
+    by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for loop in loops:
+        text = split_problem(loop.problem, loop.hint)
+        by_reason[text.message, text.details].append(loop.name)
+    reasons = tuple(
+        BlockedReason(*reason, tuple(map(describe_object, names[:SHOWN_MAX])), len(names[SHOWN_MAX:]))
+        for reason, names in list(by_reason.items())[:SHOWN_MAX]
+    )
     first = min(loops, key=lambda loop: loop.since_s)
-    shown = tuple((*describe_object(loop.name), _reason(loop)) for loop in loops[:SHOWN_MAX])
-    return BlockedCard(title, first.since_s, shown, len(loops) - len(shown), first.hint, runbook_path(look))
-
-
-def _reason(loop: FailedLoop) -> str:
-    """Return the problem without its code, which the title says, and its hint, which all loops share."""
-    text = loop.problem.removeprefix(f"[{loop.code}] ")
-    return text.removesuffix(loop.hint).rstrip(" .") if loop.hint else text
+    fix = split_problem(first.problem, first.hint).fix
+    return BlockedCard(title, first.since_s, reasons, len(by_reason) - len(reasons), fix, runbook_path(look))

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import quote
 
 
+_KINDS: Final = {
+    "relay": "Relay of source",
+    "watch": "Watch of source",
+    "retention": "Retention of source",
+    "catalog": "Catalog of source",
+    "verification": "Verification of policy",
+    "compactions": "Compactions of target",
+    "flat": "Flat table",
+    "serve": "Endpoint",
+}
+"""Loops by the first part of their names."""
+
+
 def describe_object(name: str) -> tuple[str, str]:
-    """Return the object of a state in words, and the path of its page: a table of a policy, or a policy."""
-    projection, _, table = name.partition(" ")
-    kind, _, policy = projection.partition(":")
-    if kind != "replication" or not policy:
-        return name, ""
-    path = f"/policies/{quote(policy, safe='')}"
+    """Return the object of a state in words, and the path of the page of a policy or of its table."""
+    loop, _, table = name.partition(" ")
+    kind, _, owner = loop.partition(":")
+    if kind != "replication" or not owner:
+        words = f"{_KINDS[kind]} {owner}" if owner and kind in _KINDS else loop
+        return (f"Table {table} in {words[0].lower()}{words[1:]}" if table else words), ""
+    path = f"/policies/{quote(owner, safe='')}"
     if not table:
-        return f"Policy {policy}", path
+        return f"Policy {owner}", path
     short = table.rpartition(".")[2]
-    return f"Table {table} of policy {policy}", f"{path}/tables/{quote(short, safe='')}"
+    return f"Table {table} of policy {owner}", f"{path}/tables/{quote(short, safe='')}"

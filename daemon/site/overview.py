@@ -13,15 +13,26 @@ from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
 from daemon.site.objects import describe_object
+from daemon.site.problem_texts import ProblemText, split_problem
 from daemon.site.runbooks import runbook_path
 from daemon.site.sparklines import draw_sparklines
 from daemon.status.history import HistoryPoint
 from daemon.status.model import DaemonStatus, OperatorAction, StatusSection
+from state.errors import ConfigError, Fenced, GapDetected, Inconsistent, StateCorrupt, TargetDiverged
 
 
 CARDS_MAX: Final = 40
 """Cards on the page; it counts further ones."""
 _ORDER: Final = ("stuck-loop", "failed-loop", "circuit-breaker", "retention", "quarantined-table")
+_TITLES: Final = {
+    GapDetected.code: "Lost events",
+    Fenced.code: "Taken over by another instance",
+    TargetDiverged.code: "Target changed by another client",
+    Inconsistent.code: "Source restored from a backup",
+    StateCorrupt.code: "Damaged state",
+    ConfigError.code: "Wrong configuration",
+}
+"""What has happened to a failed loop, by the code of its error."""
 _DELIBERATE: Final = frozenset({"paused-policy", "left-table"})
 """States that an operator has brought about."""
 
@@ -34,11 +45,13 @@ class Card:
     runbook: str
     consequence: str
     """The effect of its button; empty if it has none."""
+    title: str
     name: str
     """The object in words."""
     path: str
     """The page of the object; empty if it has none."""
     tone: str
+    text: ProblemText
 
 
 def overview_values(
@@ -76,4 +89,7 @@ def _make_card(action: OperatorAction) -> Card:
     consequence = "" if action.action is None else describe_consequence(action.action)
     name, path = describe_object(action.object)
     tone = "warn" if action.kind in _DELIBERATE else "bad"
-    return Card(action, runbook_path(action.look), consequence, name, path, tone)
+    text = split_problem(action.reason)
+    title = _TITLES.get(text.code) if action.kind == "failed-loop" else None
+    title = title or action.kind.replace("-", " ").capitalize()
+    return Card(action, runbook_path(action.look), consequence, title, name, path, tone, text)

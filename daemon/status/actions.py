@@ -131,7 +131,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
         yield OperatorAction(
             "quarantined-table",
             f"{view.name} {failure.table}",
-            f"{failure.code}: {failure.reason}",
+            failure.reason if failure.reason.startswith("[") else f"[{failure.code}] {failure.reason}",
             f"{REPLICA}#a-table-is-quarantined",
             view.repair_command(failure.table),
             failure.time_s,

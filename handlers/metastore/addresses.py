@@ -8,7 +8,7 @@ configuration, hence one table of logins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -85,6 +85,12 @@ class PasswordLogin:
 
     user: str
     password: str = field(repr=False)
+    read_again: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    """Returns the present password, if it is in a file, which may be exchanged at any time."""
+
+    def present_password(self) -> str:
+        """Return the password for a login now."""
+        return self.password if self.read_again is None else self.read_again()
 
 
 Login = KerberosLogin | PasswordLogin

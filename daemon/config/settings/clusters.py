@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from daemon.config.fields import (
     Bootstrap,
+    FileSecret,
     Locations,
     Options,
     Secret,
@@ -189,7 +190,8 @@ class AuthConfig(Section):
         if self.mechanism == "plain":
             assert self.user is not None, "checked by the section"
             assert self.password is not None, "checked by the section"
-            return PasswordLogin(self.user, self.password.get_secret_value())
+            read_again = self.password.read_again if isinstance(self.password, FileSecret) else None
+            return PasswordLogin(self.user, self.password.get_secret_value(), read_again)
         assert self.principal is not None, "checked by the section"
         return KerberosLogin(self.principal, self.client_principal, self.keytab, self.protection)
 

@@ -83,9 +83,8 @@ _NO_PROBLEM: Final[Mapping[str, object]] = {"problem": None, "code": None, "hint
 class LoopHeartbeat:
     """The heartbeat of one loop (``daemon.process.loops.heartbeat.Heartbeat``)."""
 
-    def __init__(self, loop: SupervisedLoop, stopping: threading.Event, settled_s: float) -> None:
+    def __init__(self, loop: SupervisedLoop, stopping: threading.Event) -> None:
         self._loop = loop
-        self._settled_s = settled_s
         self.stopping = stopping
 
     def wake(self) -> None:
@@ -94,15 +93,11 @@ class LoopHeartbeat:
 
     def beat(self) -> None:
         """Report that the loop is alive; cheap enough for every iteration and for long waits."""
-        now_s, status = time.monotonic(), self._loop.status
-        if now_s - status.beat_s < _BEAT_S:
+        now_s = time.monotonic()
+        if now_s - self._loop.status.beat_s < _BEAT_S:
             return
         self._loop.note(beat_s=now_s)
-        has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
-        if status.problem is not None and has_settled:
-            # The error that ended the run before has passed, even if an idle source leaves no work for
-            # progress.
-            self._loop.note(state=LoopState.FOLLOWING, failed_s=None, **_NO_PROBLEM)
+        self._loop.settle()
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
@@ -203,6 +198,16 @@ class SupervisedLoop:
             # Names are checked by replace
             self.status = replace(self.status, **changes)  # type: ignore[arg-type]
 
+    def settle(self) -> None:
+        """Forget the problem of the run before once this one has followed for a while: it has passed, even if
+        an idle source leaves no work for progress.
+        """
+        status = self.status
+        if status.problem is None or status.followed_s is None:
+            return
+        if time.monotonic() - status.followed_s >= self._backoff.settled_s:
+            self.note(state=LoopState.FOLLOWING, failed_s=None, **_NO_PROBLEM)
+
     def _run_alone(self, woken: threading.Event) -> None:
         while (rest_s := self._take_turn()) is not None:
             woken.wait(rest_s)
@@ -215,6 +220,10 @@ class SupervisedLoop:
         try:
             with structlog.contextvars.bound_contextvars(loop=self._job.name):
                 rest_s = next(self._rests, None)
+            self.settle()
+            if rest_s is not None and self.status.problem is not None:
+                # An idle loop rests for minutes, in which a problem that has passed must not be shown.
+                rest_s = min(rest_s, self._backoff.settled_s)
         finally:
             if rest_s is None:
                 self._ended.set()
@@ -242,7 +251,7 @@ class SupervisedLoop:
     def _attempt(self) -> Generator[float, None, Exception | None]:
         """Run the job once and return its error; None if it stopped as requested."""
         try:
-            rests = self._job.run(LoopHeartbeat(self, self._stopping, self._backoff.settled_s))
+            rests = self._job.run(LoopHeartbeat(self, self._stopping))
             if rests is not None:
                 yield from rests
         except Exception as error:  # noqa: BLE001 - the last handler of a loop: every failure is judged by the retry policy
@@ -259,6 +268,7 @@ class SupervisedLoop:
             code=code,
             hint=hint,
             problem_s=self.status.problem_s or time.time(),
+            followed_s=None,
             beat_s=time.monotonic(),
         )
         self._measures.loop_failed(self._job.name, code)

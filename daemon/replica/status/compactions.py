@@ -144,7 +144,8 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
             yield OperatorAction(
                 "failed-compaction",
                 f"replication:{status.policy}",
-                f"failed compactions on the target: {status.failed}; {what}: {first.message or first.state}",
+                f"{count_text(status.failed, 'compaction')} failed on the target, the last one of {what}: "
+                f"{first.message or first.state}",
                 f"{REPLICA}#the-target-has-many-small-files",
                 f"tideline compact {status.policy} {shlex.quote(name)}",
                 min((row.since_s for row in failed if row.since_s is not None), default=None),

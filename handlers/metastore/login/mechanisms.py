@@ -95,7 +95,7 @@ class Plain:
         if challenge:
             raise LoginFailed("the metastore sent an unexpected challenge", mechanism=self.name)
         self._sent = True
-        return f"\0{self._login.user}\0{self._login.password}".encode()
+        return f"\0{self._login.user}\0{self._login.present_password()}".encode()
 
 
 class Kerberos:

@@ -2,72 +2,16 @@
 
 from __future__ import annotations
 
-from types import NoneType, SimpleNamespace
-from typing import Annotated, Any, cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.endpoints import ClusterEndpoints
-from handlers.metastore.calls import DECLARED, V4_0, Call
-from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import Database
-from handlers.structs.struct import Struct, i32, i64, resolve
-from handlers.structs.transactions import CompactionType
-
-
-class CompactionInfoStruct(Struct):
-    """A compaction as a worker takes it."""
-
-    id: Annotated[i64, 1]
-    dbname: Annotated[str, 2]
-    tablename: Annotated[str, 3]
-    partitionname: Annotated[str | None, 4] = None
-    type: Annotated[i32, 5, CompactionType]
-    state: Annotated[str | None, 9] = None
-    workerId: Annotated[str | None, 10] = None  # noqa: N815 - Hive's name
-    start: Annotated[i64 | None, 11] = None
-    highestWriteId: Annotated[i64 | None, 12] = None  # noqa: N815
-    errorMessage: Annotated[str | None, 13] = None  # noqa: N815
-
-
-class OptionalCompactionInfoStruct(Struct):
-    """A compaction, or none."""
-
-    ci: Annotated[CompactionInfoStruct | None, 1] = None
-
-
-resolve()
-_TAKE = Call(
-    "find_next_compact",
-    {"workerId": str},
-    OptionalCompactionInfoStruct,
-    (MetaException,),
-    changes=True,
-    since=V4_0,
-)
-_FAIL = Call(
-    "mark_failed", {"cr": CompactionInfoStruct}, NoneType, (MetaException,), changes=True, since=V4_0
-)
-
-
-for _call in (_TAKE, _FAIL):
-    del DECLARED[
-        _call.name
-    ]  # the product does not declare them, and another test compares what it declares with Hive
-
-
-class Worker(WritingMetastore):
-    """A client that also takes compactions, as a worker of Hive does."""
-
-    def fail_next(self, message: str) -> tuple[str, str]:
-        """Take the next compaction and report that it failed; return its database and table."""
-        taken = self._invoke(_TAKE, "worker").ci
-        assert taken is not None
-        taken.errorMessage = message
-        self._invoke(_FAIL, taken)
-        return taken.dbname, taken.tablename
+from tests.builders.metastore.compaction_worker import CompactionWorker
 
 
 def test_queued_and_failed_compactions_of_a_replica_are_shown_and_those_of_other_databases_are_not(
@@ -76,7 +20,7 @@ def test_queued_and_failed_compactions_of_a_replica_are_shown_and_those_of_other
     names = (f"{database}_r", f"{database}_other")
     config = SimpleNamespace(policy=lambda _: SimpleNamespace(replica_database=names[0]))
     watch = CompactionWatch(cast("Any", SimpleNamespace(config=config)), "dr", lambda: ("shop",))
-    with Worker(target.metastore) as client:
+    with CompactionWorker(target.metastore) as client:
         for db in names:
             client.create_database(Database(name=db, ownerName="ann"))
             client.create_table(a_table(db, "orders", parameters=ACID))

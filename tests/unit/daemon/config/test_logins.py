@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from daemon.process.redaction import redact
 from daemon.service.configuration import config_reader, load_config
 from handlers.metastore.addresses import KerberosLogin, PasswordLogin, login_at, use_logins
 from state.errors import ConfigError
@@ -54,6 +55,24 @@ def test_connections_use_the_logins_of_the_loaded_configuration(write: Callable[
     assert login_at("c", 1) is None
     assert "correct horse" in config.secrets()
     assert "correct horse" not in config.model_dump_json()
+
+
+def test_a_password_in_a_file_is_read_again_for_each_login_and_masked(
+    write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("correct horse\n")
+    auth = f"auth: {{mechanism: plain, user: tideline, password: {{file: {file}}}}}"
+    load_config(write(f", {KERBEROS}", f", {auth}"), {})
+    login = login_at("c", 3)
+    assert isinstance(login, PasswordLogin)
+    assert login.present_password() == "correct horse"
+    file.write_text("battery staple\n")
+    assert login.present_password() == "battery staple"
+    assert "battery" not in redact("the server said: battery staple")
+    assert "correct" not in redact("the server said: correct horse")
+    file.unlink()
+    assert login.present_password() == "correct horse", "that of the start"
 
 
 @pytest.mark.parametrize(

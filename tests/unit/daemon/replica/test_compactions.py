@@ -140,7 +140,7 @@ def test_failed_and_queued_compactions_are_shown_with_their_message() -> None:
     assert "other" not in shown
     (action,) = COMPACTIONS.actions(read.status())
     assert (action.kind, action.since_s) == ("failed-compaction", 5.0)
-    assert action.reason == "failed compactions on the target: 1; shop_r.orders/dt=1: no <heap>"
+    assert action.reason == "1 compaction failed on the target, the last one of shop_r.orders/dt=1: no <heap>"
 
 
 def test_a_target_that_does_not_answer_is_shown_with_what_it_answered_last() -> None:

@@ -22,9 +22,10 @@ def blocked(name: str, error: TidelineError = DOWN, for_s: float = 60.0) -> Fail
 def test_a_card_says_what_is_wrong_since_when_why_and_what_to_do() -> None:
     (card,) = make_blocked_cards(status(blocked_loops=(blocked("replication:shop"),)))
     assert (card.title, card.since_s, card.more) == ("A metastore does not answer", NOW_S - 60, 0)
-    assert card.loops == (
-        ("Policy shop", "/policies/shop", "no address can be reached (addresses=thrift://a:9083: refused)"),
-    )
+    (reason,) = card.reasons
+    assert (reason.loops, reason.more) == ((("Policy shop", "/policies/shop"),), 0)
+    assert reason.message == "No address can be reached."
+    assert reason.details == "addresses=thrift://a:9083: refused"
     assert card.fix == DOWN.hint
 
 
@@ -33,7 +34,16 @@ def test_loops_with_the_same_cause_share_a_card_and_the_oldest_cause_is_first() 
     full = blocked("catalog:lake", FULL, for_s=500)
     first, second = make_blocked_cards(status(blocked_loops=(*down, full)))
     assert (first.fix, second.since_s) == (FULL.hint, NOW_S - 100)
-    assert (len(second.loops), second.more) == (SHOWN_MAX, 2)
+    (reason,) = second.reasons
+    assert (len(reason.loops), reason.more) == (SHOWN_MAX, 2)
+
+
+def test_loops_with_other_reasons_are_shown_with_theirs() -> None:
+    places = (MetastoreUnavailable("no address can be reached", addresses=name) for name in "abcde")
+    loops = tuple(blocked(f"relay:{number}", error) for number, error in enumerate(places))
+    (card,) = make_blocked_cards(status(blocked_loops=loops))
+    assert [each.details for each in card.reasons] == ["addresses=a", "addresses=b", "addresses=c"]
+    assert card.more == 2
 
 
 def test_a_policy_shows_only_the_cause_that_stops_it() -> None:

@@ -9,12 +9,15 @@ import pytest
 
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import draw
-from daemon.site.overview import overview_values
+from daemon.site.overview import make_cards, overview_values
 from daemon.site.rendering import percent_text, static_files, static_path
 from daemon.site.runbooks import runbook_path
+from daemon.status.actions import list_actions
 from daemon.status.history import INTERVAL_S, HistoryPoint
-from daemon.status.model import ProjectionView, SourceStatus
-from tests.builders.daemon import site_states
+from daemon.status.model import FailedLoop, ProjectionView, SourceStatus
+from handlers.failures import TableFailure
+from state.errors import GapDetected
+from tests.builders.daemon import operator_states, site_states
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.http_client import asked, served
 from tests.builders.daemon.loops import daemon_status
@@ -97,3 +100,23 @@ def test_a_login_asks_for_a_token() -> None:
 )
 def test_small_shares_are_shown_with_two_digits(share: float, text: str) -> None:
     assert percent_text(share) == text
+
+
+def test_a_card_names_what_has_happened_and_its_object_in_words() -> None:
+    lost = GapDetected("events are missing", expected=1, found=3)
+    gap = FailedLoop("replication:shop", lost.code, str(lost), 7.0)
+    relay = FailedLoop("relay:lake", "unexpected", "KeyError: 1", 7.0)
+    orders = TableFailure("shop.orders", 5, 7, "file-lost", "[file-lost] the file is gone (path=/a). Wait.")
+    shop = operator_states.view("replication:shop", failures=(orders,))
+    cards = make_cards(list_actions(operator_states.status(shop, failed_loops=(gap, relay))))
+    assert [(card.title, card.name, card.path, card.text.message) for card in cards] == [
+        ("Lost events", "Policy shop", "/policies/shop", "Events are missing."),
+        ("Failed loop", "Relay of source lake", "", "KeyError: 1."),
+        (
+            "Quarantined table",
+            "Table shop.orders of policy shop",
+            "/policies/shop/tables/orders",
+            "The file is gone.",
+        ),
+    ]
+    assert (cards[2].text.code, cards[2].text.fix) == ("file-lost", "Wait.")

@@ -390,3 +390,23 @@ def test_a_loop_in_turns_is_woken_and_is_stuck_only_within_a_turn(turns: Turns |
     loop.hanging.set()
     eventually(lambda: supervisor.stop(5) == [])
     assert loop.turns == 2
+
+
+def test_a_problem_that_has_passed_is_not_shown_although_the_loop_rests_for_an_hour() -> None:
+    runs = list[int]()
+
+    def run(heartbeat: Heartbeat) -> Iterator[float]:
+        runs.append(1)
+        if len(runs) == 1:
+            raise MetastoreUnavailable("down")
+        heartbeat.following()
+        while not heartbeat.stopping.is_set():
+            heartbeat.beat()
+            yield 3600.0
+
+    turns = Turns(TurnRules(), name="resting-turns")
+    supervisor, _ = supervise(Job("a", run, turns=turns))
+    supervisor.start()
+    eventually(lambda: len(runs) == 2 and supervisor.statuses()["a"].problem is None)
+    assert supervisor.statuses()["a"].state is LoopState.FOLLOWING
+    assert supervisor.stop(5) == []
