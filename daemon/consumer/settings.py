@@ -65,6 +65,8 @@ class SharingSettings:
     """A projection that is further ahead moves the shared reader on."""
     start_s: float = 30.0
     """How long a projection waits for the start of the shared reader, before it reads on its own."""
+    wait_s: float = 30.0
+    """How long a projection that is behind waits for others, before it reads on its own."""
     stuck_s: float = 60.0
     """A member leaves a shared reader that has not read for this time."""
     failed_s: float = 1.0

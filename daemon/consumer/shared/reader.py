@@ -1,8 +1,15 @@
-"""The shared reader of a source: reads the topic once for all projections that are near its end.
+"""The shared reader of a source: reads the topic once for all projections that are near its end, and once for
+those that are behind.
 
 A projection reads through a ``Subscription``. The first one that starts determines where the shared reader
 begins; it looks back somewhat, because the others stopped near this position, too. One that is far ahead
-moves it on, and those that are behind it read on their own until they are near.
+moves it on.
+
+Those that are behind it read together in a second run. It begins at the position of the first of them, and
+moves on as fast as the topic can be read, so those that come later may find that it has passed them. They
+wait until all its members are near the end; the next run begins at the earliest of them. This is for a target
+that was out of reach: once it is back, all its policies are behind. If each read on its own, hundreds of
+clients would read and decode the same events.
 """
 
 from __future__ import annotations
@@ -37,10 +44,15 @@ class SharedReader:
         self._source = source
         self._open_reader = open_reader
         self._settings = settings or SharingSettings()
+        self.wait_s = self._settings.wait_s
         self._look_back = self._settings.window_events // 2 if has_several else 0
         self._moved = moved
         self._lock = threading.Lock()
         self._reading: SharedReading | None = None
+        self._behind: SharedReading | None = None
+        """The run for those that are behind the first one."""
+        self._waiting: dict[object, tuple[Position, Callable[[], None]]] = {}
+        """Those that the second run has passed, with what wakes them."""
 
     def join(
         self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool = True
@@ -61,6 +73,33 @@ class SharedReader:
             member = reading.join(interest, position, wake)
         return (reading, member) if isinstance(member, Member) else None
 
+    def join_behind(
+        self, who: object, interest: Interest, position: Position, wake: Callable[[], None]
+    ) -> tuple[SharedReading, Member] | None:
+        """Let ``who`` read after ``position`` together with others that are behind; return None if they have
+        passed it.
+
+        It is then woken when the next run can begin. The run is started if there is none. Raises the failure
+        that keeps it from reading.
+        """
+        with self._lock:
+            if self._behind is None or self._has_ended(self._behind):
+                first = min([position, *(waiting for waiting, _ in self._waiting.values())])
+                self._behind = self._start(first, is_behind=True)
+            reading = self._behind
+        member = reading.join(interest, position, wake)
+        with self._lock:
+            self._waiting.pop(who, None)
+            if isinstance(member, Member):
+                return reading, member
+            self._waiting[who] = (position, wake)
+        return None
+
+    def stop_waiting(self, who: object) -> None:
+        """Forget one that waits for the next run of those that are behind, if it does."""
+        with self._lock:
+            self._waiting.pop(who, None)
+
     def recent(self) -> list[SharedEvent]:
         """Return the last events of the source that are kept, the oldest first; none if nothing reads."""
         with self._lock:
@@ -68,11 +107,19 @@ class SharedReader:
         return [] if reading is None else reading.recent()
 
     def leave(self, reading: SharedReading, member: Member) -> None:
-        """Let a projection leave; with the last one, reading ends."""
+        """Let a projection leave; with the last one, reading ends.
+
+        Only the first run waits for one that had to leave, which will join it again.
+        """
+        had_to_leave = member.has_left
         with self._lock:
-            is_last = reading.leave(member)
+            is_last = reading.leave(member) and not (had_to_leave and self._reading is reading)
             if is_last and self._reading is reading:
                 self._reading = None
+            if is_last and self._behind is reading:
+                self._behind = None
+                for _, wake in self._waiting.values():
+                    wake()
         if is_last:
             reading.close()
 
@@ -99,14 +146,22 @@ class SharedReader:
         reading.close()
         return moved
 
-    def _start(self, position: Position) -> SharedReading:
+    def _start(self, position: Position, *, is_behind: bool = False) -> SharedReading:
         reading = SharedReading(
             self._open_reader,
             position,
             self._settings,
             look_back=self._look_back,
-            name=f"events-{self._source}",
-            moved=self._moved,
+            name=f"events-{self._source}{'-behind' if is_behind else ''}",
+            moved=self._pass_on if is_behind else self._moved,
+            commits=not is_behind,
         )
         reading.start()
         return reading
+
+    def _pass_on(self) -> None:
+        """Wake those that were behind once the events after their run are in the window of the first one."""
+        with self._lock:
+            first, behind = self._reading, self._behind
+        if first is not None and behind is not None and first.contains(behind.position):
+            behind.wake_all()

@@ -59,15 +59,18 @@ class SharedReading:
         look_back: int,
         name: str,
         moved: Callable[[], None],
+        commits: bool,
     ) -> None:
-        """Read after ``position``, or from ``look_back`` events before it. Call
-        ``moved`` after each batch.
+        """Read after ``position``, or from ``look_back`` events before it. Call ``moved`` after each batch.
+        ``commits`` says whether monitoring tools see the offset of this run.
         """
         self._open_reader = open_reader
-        self._position = position
+        self.position = position
+        """The last event that was read."""
         self._settings = settings
         self._look_back = look_back
         self._moved = moved
+        self._commits = commits
         self._changed = threading.Condition()
         """Guards the window. Notified when the run has started or ended, and when a member has joined, left
         or taken events."""
@@ -136,17 +139,24 @@ class SharedReading:
             return None if self._window is None else self._window.find_passed(member)
 
     def leave(self, member: Member) -> bool:
-        """Let a projection leave; return whether it was the last one.
-
-        One that had to leave will join again soon, so the run waits for it.
-        """
+        """Let a projection leave; return whether it was the last one."""
         with self._changed:
-            had_left = member.has_left
             if self._window is not None:
                 self._window.leave(member)
             self._wakes.pop(member, None)
             self._changed.notify_all()
-            return not self._wakes and not had_left
+            return not self._wakes
+
+    def contains(self, position: Position) -> bool:
+        """Whether a projection at ``position`` could join now."""
+        with self._changed:
+            return self._window is not None and self._window.contains(position)
+
+    def wake_all(self) -> None:
+        """Wake all projections that read with this run."""
+        with self._changed:
+            for wake in self._wakes.values():
+                wake()
 
     def recent(self) -> list[SharedEvent]:
         """Return the events kept, the oldest first."""
@@ -183,7 +193,7 @@ class SharedReading:
     def _read_until_gap(self, reader: TopicReader) -> None:
         """Read until a stop request, or until there is a gap; the next run continues after that."""
         try:
-            position = self._position
+            position = self.position
             if self._look_back:
                 position, self._look_back = reader.look_back(position, self._look_back), 0
             reader.seek(position)
@@ -195,10 +205,10 @@ class SharedReading:
                 self._turn(reader)
         except GapDetected as gap:
             found = gap.context.get("found")
-            if not isinstance(found, int) or found <= self._position.event_id:
+            if not isinstance(found, int) or found <= self.position.event_id:
                 raise
             log.warning("the shared reader continues after a gap", problem=str(gap), after=found)
-            self._position = Position(found)
+            self.position = Position(found)
             with self._changed:
                 self._dismiss()
                 self._window = None
@@ -213,7 +223,7 @@ class SharedReading:
                 return
             self._deserted_s = None
         batch = reader.read(_READ_S)
-        self._position = batch.position
+        self.position = batch.position
         with self._changed:
             self.has_event_ids, self.status = reader.has_event_ids, reader.status
             if self._window is not None and batch.events:
@@ -221,7 +231,8 @@ class SharedReading:
                     self._wakes[member]()
         if batch.events:
             self._moved()
-        reader.acknowledge(batch.position)
+        if self._commits:
+            reader.acknowledge(batch.position)
 
     def _raise_failure(self) -> None:
         """Raise the failure that ended the run;

@@ -1,13 +1,16 @@
 """How a projection reads: together with the others of its source while it is near them, else on its own.
 
 A subscription behaves like its own reader (``EventReader``). It joins the shared reader if its position lies
-in the window of that one; otherwise it reads with its own client until it does, and then closes the client.
-It leaves the shared reader if it does not keep up, if there is a gap, or if the shared reader is stuck.
-Wherever it reads, its events come in order, each once, and none that may concern it is missing.
+in the window of that one. If it is behind, or does not keep up, it reads together with others that are
+behind, and waits some time for their next run if the present one has passed it. It reads with its own client
+if it has waited too long, if it does not keep up with those either, if there is a gap, and if the shared
+reader is stuck. In each case it joins the shared reader once it is near. Wherever it reads, its events come
+in order, each once, and none that may concern it is missing.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -51,6 +54,10 @@ class Subscription:
         self._wake = wake
         self._interest = Interest()
         self._joined: tuple[SharedReading, Member] | None = None
+        self._is_behind = False
+        """Whether it has joined others that are behind."""
+        self._waits_until_s: float | None = None
+        """Monotonic time until which it waits for those that are behind."""
         self._alone: TopicReader | None = None
         self._position = Position(0)
         self._passed: tuple[Event, ...] = ()
@@ -67,8 +74,8 @@ class Subscription:
 
     @property
     def wakes(self) -> bool:
-        """Whether it reads together with others, and so wakes the projection."""
-        return self.is_joined
+        """Whether it reads together with others, or waits for that, and so wakes the projection."""
+        return self.is_joined or self._waits_until_s is not None
 
     def find_passed(self) -> tuple[Position, int] | None:
         """Return the position up to which the projection has applied its events, with the time of the last
@@ -82,7 +89,7 @@ class Subscription:
         self._leave()
         self._position, self._interest = position, self._find_interest()
         if not self._join(starts=True):
-            self._read_alone()
+            self._find_others_behind()
         self._update_status(caught_up=False)
 
     def read(self, timeout_s: float) -> Batch:
@@ -92,7 +99,9 @@ class Subscription:
         self._forget_passed()
         self._join_again()
         batch = self._read_joined()
-        if batch is None:
+        if batch is None and self.wakes:
+            batch = Batch((), self._position, caught_up=False)
+        elif batch is None:
             assert self._alone is not None, "seek first"
             batch = self._alone.read(timeout_s)
         self._position, self._passed = batch.position, batch.events
@@ -110,15 +119,29 @@ class Subscription:
         """Leave the shared reader, and release the own client."""
         self._forget_passed()
         self._leave()
+        self._stop_waiting()
         if self._alone is not None:
             self._alone.close()
 
     def _join(self, *, starts: bool) -> bool:
         """Join the shared reader if it is near; return whether that is so."""
-        self._joined = self._shared.join(self._interest, self._position, self._wake, starts=starts)
-        if self._joined is None:
+        return self._enter(
+            self._shared.join(self._interest, self._position, self._wake, starts=starts), is_behind=False
+        )
+
+    def _join_behind(self) -> bool:
+        """Join those that are behind; return whether they have not passed the position."""
+        return self._enter(
+            self._shared.join_behind(self, self._interest, self._position, self._wake), is_behind=True
+        )
+
+    def _enter(self, joined: tuple[SharedReading, Member] | None, *, is_behind: bool) -> bool:
+        if joined is None:
             return False
-        self._counted = self._joined[0].status
+        self._leave()
+        self._stop_waiting()
+        self._joined, self._is_behind = joined, is_behind
+        self._counted = joined[0].status
         if self._alone is not None:
             self._alone.close()
         return True
@@ -139,7 +162,10 @@ class Subscription:
             raise missing_event_ids(reading.status.topic)
         if member.has_left and not taken:
             self._leave()
-            self._read_alone()
+            if self._is_behind:  # at a gap, for example, which its own client reports
+                self._read_alone()
+            else:
+                self._find_others_behind()
             return None
         events = tuple(shared.event for shared in taken)
         caught_up = reading.status.caught_up and not member.backlog
@@ -147,12 +173,27 @@ class Subscription:
         return Batch(events, member.position, caught_up, time_s, passage=passage)
 
     def _join_again(self) -> None:
-        """Join the others if the own client has come near them; it continues if they cannot read."""
-        if self._joined is None:
+        """Join the others if it has come near them; it continues as before if they cannot read."""
+        if self._waits_until_s is not None:
+            is_late = time.monotonic() > self._waits_until_s
+            if not self._join(starts=True) and not self._join_behind() and is_late:
+                self._read_alone()
+        elif self._joined is None or self._is_behind:
             with suppress(TidelineError):
                 self._join(starts=self.status.caught_up)
 
+    def _find_others_behind(self) -> None:
+        """Join those that are behind, or wait for their next run."""
+        self._waits_until_s = time.monotonic() + self._shared.wait_s
+        self._join_behind()
+
+    def _stop_waiting(self) -> None:
+        if self._waits_until_s is not None:
+            self._waits_until_s = None
+            self._shared.stop_waiting(self)
+
     def _read_alone(self) -> None:
+        self._stop_waiting()
         if self._alone is None:
             self._alone = self._open_reader()
         self._alone.seek(self._position)

@@ -1,10 +1,11 @@
-"""A projection reads together with the others of its source while it is near them, else on its own, and
-receives each of its events once in either case."""
+"""A projection reads together with the others of its source, near the end or behind it, else on its own, and
+receives each of its events once in each case."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,20 +158,114 @@ def test_projections_at_the_end_of_the_topic_share_one_reader(source_of: Callabl
     assert (source.shared_opened, source.alone, source.topic.clients) == (1, [], 1)
 
 
-def test_one_that_is_behind_reads_on_its_own_until_it_is_near_and_closes_its_client_then(
+def near_and_behind(source: Source, *positions: int) -> tuple[Subscription, list[Subscription]]:
+    """Return one at the end of the topic, and those that are at ``positions``."""
+    near = source.subscribe(None)
+    end = source.topic.high
+    near.seek(Position(end))
+    read_until(near, end)
+    behind = [source.subscribe(None, batch_events=5) for _ in positions]
+    for each, position in zip(behind, positions, strict=True):
+        each.seek(Position(position))
+    return near, behind
+
+
+def test_those_that_are_behind_read_together_until_they_are_near(source_of: Callable[..., Source]) -> None:
+    source = source_of(40, window_events=10)
+    near, behind = near_and_behind(source, 12, 8, 14)
+    assert [read_until(each, 40) for each in behind] == [list(range(n + 1, 41)) for n in (12, 8, 14)]
+    source.append(41, 41)
+    assert [read_until(each, 41) for each in (near, *behind)] == [[41]] * 4
+    assert (source.shared_opened, source.alone) == (2, [])
+    eventually(lambda: source.topic.clients == 1)
+
+
+def test_one_that_the_others_have_passed_waits_and_is_woken_for_the_next_run(
     source_of: Callable[..., Source],
 ) -> None:
-    source = source_of(40, window_events=10)
-    near, behind = source.subscribe(None), source.subscribe(None, batch_events=5)
-    near.seek(Position(38))
-    assert read_until(near, 40) == [39, 40]
-    behind.seek(Position(12))
+    source, woken = source_of(60, window_events=10), threading.Event()
+    _, (behind,) = near_and_behind(source, 30)
+    later, latest = source.subscribe(None, wake=woken.set), source.subscribe("db1")
+    for each, position in ((later, 4), (latest, 0)):
+        each.seek(Position(position))
+        assert each.wakes
+        assert each.read(READ_S).events == ()
+    woken.clear()
+    assert read_until(behind, 60) == list(range(31, 61))
+    eventually(lambda: behind.read(READ_S).caught_up and woken.is_set())
+    received: list[list[int]] = [[], []]
+
+    def have_passed() -> bool:
+        batches = [each.read(READ_S) for each in (later, latest)]
+        for ids, batch in zip(received, batches, strict=True):
+            ids.extend(each.event_id for each in batch.events)
+        return all(batch.position == Position(60) for batch in batches)
+
+    eventually(have_passed)
+    assert received == [list(range(5, 61)), [1]]
+    assert source.alone == []
+
+
+def test_one_that_has_waited_too_long_reads_on_its_own_until_it_is_near_and_closes_its_client_then(
+    source_of: Callable[..., Source],
+) -> None:
+    source = source_of(60, window_events=10, wait_s=0)
+    near_and_behind(source, 30)
+    later = source.subscribe(None, batch_events=5)
+    later.seek(Position(12))
+    assert read_until(later, 60) == list(range(13, 61))
     assert source.alone == [None]
-    assert read_until(behind, 40) == list(range(13, 41))
-    source.append(41, 41)
-    assert read_until(behind, 41) == [41]
-    assert behind.is_joined
-    assert source.topic.clients == 1, "only the shared one"
+    source.append(61, 61)
+    assert read_until(later, 61) == [61]
+    assert later.is_joined
+
+
+def test_one_that_ends_while_it_waits_is_forgotten(source_of: Callable[..., Source]) -> None:
+    source, woken = source_of(60, window_events=10), threading.Event()
+    _, (behind,) = near_and_behind(source, 30)
+    later = source.subscribe(None, wake=woken.set)
+    later.seek(Position(4))
+    later.close()
+    read_until(behind, 60)
+    behind.close()
+    assert not woken.is_set()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_stops_and_continues_receives_each_of_its_events_once(
+    source_of: Callable[..., Source], seed: int
+) -> None:
+    """Projections are slow, stop and continue at random while events are appended."""
+    random, end = Random(seed), 40  # noqa: S311 - a test
+    source = source_of(end, window_events=8, backlog_events=6, wait_s=random.choice((0, 30)))
+    dbs = [None, "db3", "db50", None, "db88", None]
+    readers = [source.subscribe(db, batch_events=random.randint(1, 9)) for db in dbs]
+    received: list[list[int]] = [[] for _ in readers]
+    positions = [Position(0)] * len(readers)
+    is_open = [False] * len(readers)
+    for _ in range(300):
+        if end < 120 and random.random() < 0.4:
+            source.append(end + 1, end + 3)
+            end += 3
+        n = random.randrange(len(readers))
+        if not is_open[n]:
+            readers[n].seek(positions[n])
+            is_open[n] = True
+        elif random.random() < 0.1:
+            readers[n].close()
+            is_open[n] = False
+        else:
+            batch = readers[n].read(0.01)
+            received[n] += [each.event_id for each in batch.events]
+            positions[n] = batch.position
+    for n, reader in enumerate(readers):
+        if not is_open[n]:
+            reader.seek(positions[n])
+        received[n] += read_until(reader, end)
+    for db, found in zip(dbs, received, strict=True):  # its own client passes the events of all databases
+        concerned = [event_id for event_id in range(1, end + 1) if db in {None, f"db{event_id}"}]
+        assert [event_id for event_id in found if event_id in concerned] == concerned
+        assert found == sorted(set(found))
 
 
 def test_one_that_does_not_keep_up_leaves_and_still_receives_every_event_once(
@@ -188,7 +283,7 @@ def test_one_that_does_not_keep_up_leaves_and_still_receives_every_event_once(
     assert received == list(range(3, 40))
     assert source.alone == []
     assert read_until(slow, 39) == list(range(3, 40))
-    assert source.alone == [None]
+    assert (source.shared_opened, source.alone) == (2, [])
 
 
 def test_a_single_projection_that_is_slow_keeps_the_shared_reader_waiting(
