@@ -77,7 +77,7 @@ test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clust
 	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadfile
 
 .PHONY: long
-long: stack ## Run the integration tests that take half a minute or more (TIDELINE_AIRFLOW=PROGRAM for the guide to Airflow)
+long: stack ## Run the integration tests that take half a minute or more (TIDELINE_AIRFLOW=PROGRAM and TIDELINE_DBT_DAGSTER=DIRECTORY for the guides to these)
 	$(PYTEST) tests/integration -m "long and not docker"
 
 .PHONY: test-all
