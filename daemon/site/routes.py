@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -47,7 +48,7 @@ def site_routes(
         return overview_values(status(), sections, history(), actions()[:SHOWN_MAX])
 
     def recorded(asked: Asked) -> dict[str, Any]:
-        return {"listed": list_rows(asked, actions(), describe_action)}
+        return {"listed": list_rows(asked, actions(), describe_action), "now_s": time.time()}
 
     def api(_asked: Asked) -> dict[str, Any]:
         return {"operations": operations, "document": DOCUMENT}
