@@ -1,8 +1,8 @@
 """The catalog projection: follows one source's topic and metastore for all followers.
 
 The position, the table states and the followers' state commit in one store transaction for each batch. Tables
-are loaded between batches, for a bounded time, so that neither a long topic nor a large catalog delays the
-other. A failed ``apply`` or load leaves the store unchanged; ``open`` reads everything from it again.
+load between batches, for a bounded time, so that neither a long topic nor a large catalog delays the other. A
+failed ``apply`` or load leaves the store unchanged; ``open`` reads everything from it again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ from state.store import Store, Transaction
 
 
 LOADING_S: Final = 0.04
-"""How long tables are loaded before the next batch of events; a load that is not in pieces is never
-interrupted."""
+"""Time for loads before the next batch of events; a load without pieces never stops in between."""
 ANSWER_WAIT_S: Final = 0.5
-"""How long an answer of the metastore is waited for between two signs of life, if nothing else can be
-done."""
+"""Longest wait for an answer of the metastore between two signs of life, if there is nothing else to do."""
 _RULES: Final = b"ct/rules"
 
 
@@ -56,10 +54,10 @@ class CatalogProjection:
         beat: Callable[[], None] = lambda: None,
         calls: BackgroundCalls | None = None,
     ) -> None:
-        """``clock`` returns the Unix time at which failed loads are tried again.
+        """``clock`` returns the Unix time, for new tries of failed loads.
 
         ``beat`` is called after each applied event and each loaded table or piece. ``calls`` makes the calls
-        that a slow metastore would delay; without it they are made in the caller's thread.
+        that a slow metastore would delay; without it they run in the caller's thread.
         """
         self._beat = beat
         self._publisher = publisher
@@ -91,7 +89,7 @@ class CatalogProjection:
         )
         self._survey: Survey | None = None
         self._tidied_s = 0.0
-        """How long removing took last, which is left to it of the time for loading."""
+        """Duration of the last removal; loads leave it this time."""
         self.position = Position(0)
 
     @property
@@ -150,8 +148,8 @@ class CatalogProjection:
         return "\n".join(follower.rules_text for follower in self._followers).encode()
 
     def _begin_survey(self) -> None:
-        """Survey all tables, between batches;
-        the rules are stored at the end, so an interrupted survey begins again.
+        """Survey all tables, between batches; it stores the rules at the end, so an interrupted survey begins
+        again.
         """
 
         def finish(txn: Transaction) -> None:
@@ -174,10 +172,10 @@ class CatalogProjection:
             self._beat()
 
     def cross_gap(self) -> tuple[Position, Position]:
-        """Continue after the source's newest event, and load all tables again, because events were lost.
+        """Continue after the source's newest event, and load all tables again, because of lost events.
 
-        Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient;
-        then nothing has changed.
+        Returns the positions before and after. Until the load of a table, its answers say so. Raises
+        Transient; then nothing has changed.
         """
         before, newest = self.position, self._read_newest()
         self._loader.abandon()
@@ -297,7 +295,7 @@ class CatalogProjection:
         return tuple(sorted(self.states.quarantined()))
 
     def failures(self) -> Sequence[TableFailure]:
-        """Return why each quarantined table is quarantined; safe to call from another thread."""
+        """Return the reason for each quarantined table; safe to call from another thread."""
         return self.states.failures()
 
     def close(self) -> None:
@@ -312,8 +310,8 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step if it would probably end later;
-        return whether more can be loaded at once.
+        """Load for a bounded time, with no further step if it would probably end later; return whether there
+        is more to load at once.
         """
         step_began_s = time.monotonic()
         end_s = step_began_s + seconds
@@ -326,11 +324,11 @@ class CatalogProjection:
         return False
 
     def _load(self, wait_s: float) -> bool:
-        """Continue with the survey, then with a load; return False if nothing can be done now."""
+        """Continue with the survey, then with a load; return False if there is nothing to do now."""
         surveys = self._survey is not None and self._survey.advance(wait_s)
         return self._loader.load_next(wait_s) or surveys
 
     def _awaits_answers(self) -> bool:
-        """Whether nothing can be done until the metastore answers."""
+        """Whether all work waits for an answer of the metastore."""
         survey = self._survey
         return self._loader.awaits_answer or (survey is not None and survey.awaits_answer)

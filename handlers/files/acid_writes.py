@@ -1,11 +1,11 @@
 """Lists the files of one write of a source that does not report write events, in few listings.
 
-One for the directory of the table or partition, and one for each directory of the write whose files are not
-known yet. Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a base shows
-its marker too, so only a compaction costs another one.
+One for the directory of the table or partition, and one for each directory of the write with unknown files.
+Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a base shows its marker
+too, so only a compaction costs another one.
 
 The cleaner removes a directory only after the one that covers it has appeared. If a listing takes so long
-that both may happen meanwhile, the names are read again.
+that both may happen meanwhile, it reads the names again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.transactions.own_directories import select_own
 
 FILES_MAX: Final = 1_000_000
 CLEANING_S: Final = 0.5
-"""A directory is not replaced and cleaned in less time; the cleaner's own pause is 5 s by default."""
+"""Replacing and cleaning a directory takes longer; the cleaner's own pause is 5 s by default."""
 _DEPTH_MAX: Final = 8
 _SIDE_FILE: Final = "_flush_length"
 """End of the name of a file that says how much of another one is committed, while a stream is writing it."""
@@ -103,7 +103,7 @@ def _list_own(
     write_id: int,
     named: Collection[str],
 ) -> list[OwnFile]:
-    """Return the files of the write; directories that turn out to be compacted are marked."""
+    """Return the files of the write; mark directories that turn out to be compactions."""
     found: list[OwnFile] = []
     for name in select_own(directories.values(), write_id).names:
         if name in named:

@@ -1,9 +1,9 @@
 """The file system port, and the registry that finds the implementation for a location.
 
 Every implementation promises: a file appears under its final name completely or not at all (``create`` …
-``publish``), unless its docstring names the exception. A file that is not published yet has a name that
-starts with ``._tideline_``, which Hive and Spark treat as hidden. Such a file of a killed process is removed
-when the next process first writes to the directory (``sweep``).
+``publish``), unless its docstring names the exception. An unpublished file has a name that starts with
+``._tideline_``, which Hive and Spark treat as hidden. The next process that writes to the directory first
+removes such a file of a killed process (``sweep``).
 
 Errors belong to Tideline's tree:
 
@@ -59,8 +59,8 @@ def is_hidden(name: str) -> bool:
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file:
-    it is renamed when it is complete (``CommandWithDestination``).
+    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: they rename it when it is complete
+    (``CommandWithDestination``).
 
     Spark skips it. Hive reads it, with the rows that are there so far.
     """
@@ -90,7 +90,7 @@ class Entry:
     size_bytes: int
     mtime_ns: int | None = field(default=None, compare=False)
     identity: int | None = field(default=None, compare=False)
-    """Time and inode as in ``FileState``, so that changed files are found without a call for each."""
+    """Time and inode as in ``FileState``, which shows changed files without a call for each."""
 
 
 Chunk = bytes | memoryview
@@ -152,7 +152,7 @@ class FileSystem(Protocol):
         """
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
-        """Start a file of ``size_bytes``; missing parent directories are created."""
+        """Start a file of ``size_bytes``; create missing parent directories."""
 
     def make_directory(self, location: Location) -> None:
         """Create a directory and its missing parents; do nothing if it exists.
@@ -264,7 +264,7 @@ def sweep(file_systems: FileSystems, directory: Location) -> int:
 
 
 class SweptDirectories:
-    """The directories that this process has swept. Only the latest are remembered; others are swept again."""
+    """The directories that this process has swept. It remembers only the latest, and sweeps others again."""
 
     def __init__(self) -> None:
         self._directories: OrderedDict[Location, None] = OrderedDict()

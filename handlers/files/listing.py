@@ -2,13 +2,12 @@
 
 Hive omits the write events of some partitions (a multi-insert into several static partitions names only the
 first; reference: hive-replication.md §0c.2), and a bootstrap copies existing files. Listed files have no
-recorded checksum; their copies are verified by comparing the state of the source file before and after the
-copy.
+recorded checksum; verifying their copies compares the state of the source file before and after the copy.
 
 Plain tables have sub-directories too: a union writes ``HIVE_UNION_SUBDIR_1`` and ``_2`` with files of equal
-names, list bucketing writes one directory for each skewed value, and external tables may be read recursively
-(``mapreduce.input.fileinputformat.input.dir.recursive``). Hive lists them recursively, and an overwrite
-removes them.
+names, list bucketing writes one directory for each skewed value, and Hive may read external tables
+recursively (``mapreduce.input.fileinputformat.input.dir.recursive``). Hive lists them recursively, and an
+overwrite removes them.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class WriteListing:
 
     @property
     def conclusive(self) -> bool:
-        """Whether the write has exactly these files: none of them can have been removed."""
+        """Whether the write has exactly these files: none of them can be missing."""
         return bool(self.files) or (self.exists and not self.compacted)
 
     @property
@@ -69,9 +68,9 @@ def list_write(
     a table's or partition's location.
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and
-    ``base_<w>``. Directories written by a compaction (``…_v0000012``) are used only if the original ones are
-    gone, and a base that is marked as one never: it has the rows of other writes, too. Raises UnsafePath
-    (even before any file system is opened, if the root is not in ``allowed``), LimitExceeded above
+    ``base_<w>``. Directories written by a compaction (``…_v0000012``) count only if the original ones are
+    gone, and a base with the mark of a compaction never: it has the rows of other writes, too. Raises
+    UnsafePath (even before any file system is opened, if the root is not in ``allowed``), LimitExceeded above
     ``files_max``, or FilesUnavailable.
     """
     assert write_id > 0, write_id
@@ -169,9 +168,9 @@ def list_plain_files(
 ) -> tuple[SourceFile, ...]:
     """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
-    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and
-    at the source (with ``allowed``) files being written. With ``skips_unsafe``, names that cannot be used are
-    left out as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
+    ``subdir`` of each is its directory relative to the root. It leaves out hidden files and directories, and
+    at the source (with ``allowed``) files being written. With ``skips_unsafe``, it leaves out unusable names
+    as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     files: list[SourceFile] = []
@@ -191,7 +190,7 @@ def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
     """Return an entry of a plain table's file list with its directory below ``root_uri``,
     its table's or partition's location.
 
-    Events name such files by their URI alone. Only the paths are compared, because one namenode has several
+    Events name such files by their URI alone. It compares only the paths, because one namenode has several
     authorities. A file outside the root keeps only the directories of a union.
     """
     if file.subdir:

@@ -1,13 +1,13 @@
 """Locations of files, and the check that one location stays below another.
 
 Every producer of the event topic can name the files that Tideline reads and the directories that it writes.
-Every text from an event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in
-this package accepts text as a path.
+Every text from an event therefore becomes a ``Location`` here or an UnsafePath error; nothing else in this
+package accepts text as a path.
 
 The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into
 directory names for a partition value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is
 one name (``FileUtils.escapePathName``). No client decodes a path: neither Hadoop's ``Path``, nor the file
-systems of this package. A name is refused only for its own text: ``..``, a separator, or a character that no
+systems of this package. Only its own text makes a name unsafe: ``..``, a separator, or a character that no
 writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them. How long a name may
 be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
 """
@@ -98,7 +98,7 @@ def parse_location(uri: str) -> Location:
     """Return the location that ``uri`` names:
     ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
 
-    Repeated and trailing slashes are dropped, as in Hadoop. Raises UnsafePath for anything but an absolute,
+    It drops repeated and trailing slashes, as Hadoop does. Raises UnsafePath for anything but an absolute,
     normal path of printable characters.
     """
     ordinary = _ORDINARY.fullmatch(uri)
@@ -136,7 +136,7 @@ def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
     """Return the directory on the target for ``subdir``,
     the ACID part of a source file's path ("" for plain tables).
 
-    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a
+    The visibility suffix of compacted directories (``base_0000005_v0000012``) disappears, because it names a
     transaction of the source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix``
     instead. A level that starts like an ACID directory must be one; other levels (``HIVE_UNION_SUBDIR_1``)
     need only be safe names. Raises UnsafePath.
@@ -167,7 +167,7 @@ def _target_level(name: str, subdir: str, base_suffix: str) -> str:
 def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
 
-    A name of more than 255 characters is cut to 254, one less than would fit, as in Hive
+    A name of more than 255 characters keeps 254, one less than would fit, as in Hive
     (ReplChangeManager.getCMPath). Hive counts Java characters, that is, UTF-16 units. Raises UnsafePath if
     the result is not a safe name.
     """
@@ -179,8 +179,8 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories that source files may be read from.
-    Everything else is refused; without roots, nothing may be read.
+    """The directories with readable source files. Everything else is unreadable; without roots, everything
+    is.
     """
 
     roots: tuple[Location, ...] = ()

@@ -36,7 +36,7 @@ class ListedFile:
 class TableDirectory:
     """The directory of a table or partition, listed once when opened; a missing one is empty.
 
-    At the source (with ``allowed``), files being written are left out.
+    At the source (with ``allowed``), it leaves out unfinished files.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class TableDirectory:
     ) -> None:
         """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable.
 
-        With ``skips_unsafe``, names that cannot be used are left out; otherwise ``read_files`` raises
-        UnsafePath for them.
+        With ``skips_unsafe``, it leaves out unusable names; otherwise ``read_files`` raises UnsafePath for
+        them.
         """
         root = parse_location(root_uri)
         self._root = root if allowed is None else allowed.require_directory(root)

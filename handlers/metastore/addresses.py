@@ -69,8 +69,9 @@ class KerberosLogin:
     client: str | None = None
     keytab: Path | None = None
     protection: Protection = "auth"
-    """Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted).
-    The weakest one is used that the metastore offers too. Only for 'kerberos'."""
+    """Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted). It
+    uses the weakest one that the metastore offers, too. Only for 'kerberos'.
+    """
 
     def service_at(self, host: str) -> str:
         """Return the principal of the metastore on ``host``;

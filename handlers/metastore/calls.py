@@ -1,10 +1,9 @@
 """Declarations of metastore calls: name, arguments, answer, Hive versions, and whether it changes anything.
 
-``changes`` decides on a broken connection: a reading call is repeated, a changing call is reported as
-ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A
-``Call`` uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list
-on one by one, because the whole list may not fit into memory. DESIGN.md lists which calls are of which kind,
-and why.
+``changes`` decides on a broken connection: a reading call repeats, a changing call is ambiguous. There are
+three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A ``Call`` uses the structs
+of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list on one by one, because
+the whole list may not fit into memory. DESIGN.md lists which calls are of which kind, and why.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ AMBIGUOUS_VERSION: Final = "3.0"
 def parse_hive_version(answer: str) -> HiveVersion:
     """Parse the answer to ``getVersion``; raise Unsupported if it is not a version or is older than 2.3.
 
-    ``AMBIGUOUS_VERSION`` is parsed as 2.3; the caller must distinguish 2.3 from 3.1.
+    ``AMBIGUOUS_VERSION`` counts as 2.3; the caller must distinguish 2.3 from 3.1.
     """
     if answer == AMBIGUOUS_VERSION:
         return V2_3
@@ -73,12 +72,12 @@ class AnyCall(Protocol[R_co]):
 
     @property
     def changes(self) -> bool:
-        """Whether the call changes anything, so that it must not be repeated blindly."""
+        """Whether the call changes anything, so that a blind repetition is wrong."""
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is processed while it arrives,
-        so that its size does not decide how much memory it needs.
+        """Whether processing the answer begins while it arrives, so that its size does not decide how much
+        memory it needs.
         """
 
     def exists_in(self, version: HiveVersion) -> bool:
@@ -99,7 +98,7 @@ class _VersionedCall:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is processed while it arrives."""
+        """Whether processing the answer begins while it arrives."""
         return False
 
     def exists_in(self, version: HiveVersion) -> bool:
@@ -124,8 +123,8 @@ class PlainCall(_VersionedCall, Generic[R_co]):
 
 @dataclass(frozen=True, slots=True)
 class Call(_VersionedCall, Generic[R_co]):
-    """A call with Tideline's own structs. ``takes`` maps argument names to types;
-    arguments and exceptions are numbered from 1.
+    """A call with Tideline's own structs. ``takes`` maps argument names to types; arguments and exceptions
+    have numbers from 1.
 
     ``returns`` is ``NoneType`` for a call without a result.
     """
@@ -183,7 +182,7 @@ class Receiver(Protocol):
     """Takes the elements of a list while they arrive."""
 
     def restart(self) -> None:
-        """Forget all elements: the call is made (again)."""
+        """Forget all elements: the call begins (again)."""
 
     def receive(self, element: Any) -> None:
         """Take the next element. Raises only errors of ``state.errors``."""
@@ -199,7 +198,7 @@ class ListCall(Call[None]):
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is processed while it arrives."""
+        """Whether processing the answer begins while it arrives."""
         return True
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> None:

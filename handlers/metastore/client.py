@@ -32,7 +32,7 @@ class Metastore(
 
     Connects at the first call. Given addresses, it has one connection, and every thread needs its own
     ``clone``. Given a pool, it is thread-safe, and holds a connection only during a call, as its clones do.
-    Names of databases and tables are sent unchanged; the metastore stores them in lower case.
+    It sends names of databases and tables unchanged; the metastore stores them in lower case.
     """
 
     def __init__(

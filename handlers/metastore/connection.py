@@ -1,8 +1,7 @@
 """One TCP connection to one metastore, with a deadline for each call and a limit on the size of an answer.
 
-A connection that has failed once is not used again, because bytes that arrive later would be taken for the
-answer to another call. The connection records whether a request was sent completely: only then can it have
-taken effect.
+A connection that has failed once is out of use, because bytes that arrive later would count as the answer to
+another call. The connection records whether it sent a request completely: only then can it have taken effect.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
 
 
 def system_tls() -> ssl.SSLContext:
-    """Return how a metastore with TLS is connected to: its certificate must be valid for its host name.
+    """Return the TLS settings for a metastore: its certificate must be valid for its host name.
 
     An authority of the system must have signed it, or one of the file that ``SSL_CERT_FILE`` names.
     """
@@ -68,8 +67,8 @@ def system_tls() -> ssl.SSLContext:
 
 
 class BrokenConnectionError(Exception):
-    """The connection can no longer be used.
-    ``sent`` means that the request was sent completely and may have taken effect.
+    """The connection is unusable. ``sent`` means that the whole request went out
+    and may have taken effect.
     """
 
     def __init__(self, cause: BaseException, *, sent: bool) -> None:
@@ -156,7 +155,7 @@ class Connection:
         return V3_1
 
     def is_open(self) -> bool:
-        """Whether the server still holds the connection, as far as is known without a call."""
+        """Whether the server still holds the connection, as far as it knows without a call."""
         return bool(self._socket.isOpen())
 
     @property
@@ -172,8 +171,8 @@ class Connection:
         """Perform one call.
 
         Raises BrokenConnectionError if the connection failed or the answer is not Thrift, LimitExceeded if
-        the answer is too large, InvalidRequest if an argument cannot be serialized, and otherwise the
-        server's answer: a declared exception or TApplicationException.
+        the answer is too large, InvalidRequest if serializing an argument fails, and otherwise the server's
+        answer: a declared exception or TApplicationException.
         """
         self._socket.begin(deadline, streams=call.streams)
         try:
@@ -226,7 +225,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
 
     @property
     def over_limit(self) -> bool:
-        """Whether the answer was cut off because of its size."""
+        """Whether the answer is incomplete because of its size."""
         return self._received > self.limit
 
     def begin(self, deadline: float, *, streams: bool = False) -> None:

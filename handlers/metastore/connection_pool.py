@@ -1,12 +1,12 @@
 """The connections to one metastore service: at most so many at a time, each lent to one call.
 
 Policies share them, because a policy without work needs none, and one with work needs one for as long as a
-call takes. The connection used last is lent first. Those that were not used for ``idle_s`` are closed at the
+call takes. The connection used last comes first. Those that were not used for ``idle_s`` are closed at the
 next opportunity, so that the number follows the work.
 
-Who finds all of them in use waits, in the order of arrival, at most until the deadline of its call.
-MetastoreUnavailable is then raised, as for a server that does not answer. A service that hangs holds only its
-own pool.
+Who finds all of them in use waits, in the order of arrival, at most until the deadline of its call. It then
+raises MetastoreUnavailable, as for a server that does not answer. A service that hangs holds only its own
+pool.
 
 The order of the addresses belongs to the pool as well: one caller's discovery of a dead server spares the
 others the attempt.
@@ -56,7 +56,7 @@ class ConnectionPool:
         self._clock = clock
         self._lock = threading.Lock()
         self._lent = 0
-        """Connections that are in use, being opened, or promised to one of those that waited."""
+        """Connections in use, in opening, or promised to one of those that waited."""
         self._idle: deque[tuple[float, Connection]] = deque()
         """Open connections and since when they are idle, the one used last at the right."""
         self._waiting: deque[threading.Event] = deque()
@@ -65,12 +65,13 @@ class ConnectionPool:
 
     @property
     def addresses(self) -> Sequence[Address]:
-        """The addresses, in the order in which they are tried."""
+        """The addresses, in the order of use."""
         with self._lock:
             return tuple(self._addresses)
 
     def take(self, deadline: float, *, first: bool = False) -> Connection:
-        """Return an open connection, which must be given back; ``first`` goes before all others that wait.
+        """Return an open connection, which the caller must give back; ``first`` goes before all others that
+        wait.
 
         Raises MetastoreUnavailable if no server can be reached, or no connection becomes free, before
         ``deadline``.
@@ -94,7 +95,9 @@ class ConnectionPool:
             each.close()
 
     def report_broken(self, connection: Connection) -> None:
-        """Close a connection that broke, and try its server last from now on; it must still be given back."""
+        """Close a connection that broke, and try its server last from now on; the caller must still give it
+        back.
+        """
         connection.close()
         with self._lock:
             self._move_back(connection.address)
@@ -157,7 +160,7 @@ class ConnectionPool:
             connection.close()
 
     def _remove_old(self, now_s: float) -> list[Connection]:
-        """Return the connections that have been idle for too long, which are to be closed; with the lock."""
+        """Return the connections that have been idle for too long, to close them; with the lock."""
         old = []
         while self._idle and now_s - self._idle[0][0] > self._idle_s:
             old.append(self._idle.popleft()[1])

@@ -62,7 +62,7 @@ class NotificationCalls(Session):
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         """Return at most ``limit`` events with ids above ``after``, in ascending order.
 
-        The events are not filtered: only then does a missing id prove that events were purged (reference:
+        It does not filter the events: only then does a missing id prove a purge (reference:
         hive-replication.md §1.5).
         """
         request = NotificationEventRequest(lastEvent=after, maxEvents=limit)
@@ -83,7 +83,7 @@ class NotificationCalls(Session):
 
     def write_events(self, txn_id: int, *, db: str | None = None) -> list[WriteEventInfo]:
         """Return the writes of a transaction, by table and partition; empty if there are none or its events
-        are purged.
+        are gone.
 
         ``db`` limits the answer to one database.
 

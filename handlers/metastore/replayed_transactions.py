@@ -5,17 +5,17 @@ and must keep). Two rules apply to every call, because breaking them succeeds si
 (reference: hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one
 source transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
 
-Transactions are never opened by one call for many, although Hive has it. It opens none if one of them is open
-already, answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds
-the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the database ends
-one of them; meanwhile the others use up the metastore's connections.
+One call never opens many transactions, although Hive has it. It opens none if one of them is open already,
+answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds the new
+ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the database ends one of
+them; meanwhile the others use up the metastore's connections.
 
 **Lost transactions.** If opening a transaction takes the metastore longer than
 ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes the new transaction, but not its row in the mapping, and
 then answers with the id that no longer exists. A metastore that has just been started needs that long. From
 then on, Hive refuses to allocate write ids for the source transaction and to end it, and nothing removes the
-row. Such a transaction is opened again under a substitute text, ``POLICY~1`` and so on. All later calls find
-it again in the same way, so nothing must be remembered.
+row. Such a transaction opens again under a substitute text, ``POLICY~1`` and so on. All later calls find it
+again in the same way, without any memory here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from state.errors import ServerFault, TargetDiverged, TxnNotOpen
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 SUBSTITUTES_MAX: Final = 5
-"""How often one source transaction may be lost."""
+"""Maximum number of losses of one source transaction."""
 
 
 class ReplayedTransactionCalls(TransactionCalls):
@@ -110,7 +110,7 @@ class ReplayedTransactionCalls(TransactionCalls):
 
         They must be the table's next ones on the target, without a gap and in the order of the target's
         transactions; ``handlers.replication.transactions.coming_events`` selects them and describes Hive's
-        other behaviour. If a transaction is not open, nothing is allocated: the answer is empty if its
+        other behaviour. If a transaction is not open, it allocates nothing: the answer is empty if its
         mapping is gone, and ServerFault if Hive has lost it.
         """
         self._require_replay()
@@ -188,7 +188,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return call(substitute)
 
     def _find_substitute(self, policy: str, source_txn: int) -> str | None:
-        """Return the text under which the transaction is open or can be opened; None if not lost."""
+        """Return the text under which the transaction is open or can open; None if not lost."""
         if not self.supports("get_replayed_txns_for_policy"):
             return None
         for key in _list_keys(policy):
@@ -208,5 +208,5 @@ class ReplayedTransactionCalls(TransactionCalls):
 
 
 def _list_keys(policy: str) -> list[str]:
-    """Return the policy's text and its substitutes, in the order in which they are used."""
+    """Return the policy's text and its substitutes, in the order of use."""
     return [policy, *(f"{policy}~{number}" for number in range(1, SUBSTITUTES_MAX + 1))]

@@ -1,14 +1,14 @@
-"""Making calls: reconnection, repetition of calls that may be repeated, and typed errors.
+"""Making calls: reconnection, repetition of repeatable calls, and typed errors.
 
 Rules (DESIGN.md of this package gives the reasons):
 
-* A call takes a connection of the pool (``connection_pool``). Addresses are tried in order, starting with the
+* A call takes a connection of the pool (``connection_pool``). It tries addresses in order, starting with the
   last one that worked.
-* If the connection breaks before the request was sent completely, any call is sent to the next address.
-* If it breaks later, a call that only reads is repeated; a call that changes something raises AmbiguousCall.
+* If the connection breaks in the middle of the request, any call goes to the next address.
+* If it breaks later, a call that only reads repeats; a call that changes something raises AmbiguousCall.
 * All attempts of one call share one deadline.
-* An internal error of the server raises ServerFault and is not repeated here, because only the caller knows
-  its context.
+* An internal error of the server raises ServerFault without a repetition, because only the caller knows its
+  context.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ CATALOG: Final = "hive"
 _ATTEMPTS_MAX: Final = 3
 _BACKOFF: Final = Backoff(0.01, 2.0)
 GUARDED_S: Final = 0.5
-"""A call that changes something is sent at most so long after its guard allowed it, and is otherwise guarded
-again: it may have waited for a connection."""
+"""A call that changes something goes out at most so long after its guard allowed it, and otherwise needs its
+guard again: it may have waited for a connection.
+"""
 
 CAPABILITIES: Final = (
     "EXTWRITE",
@@ -110,7 +111,7 @@ class Session:
 
     @property
     def addresses(self) -> Sequence[Address]:
-        """The addresses, in the order in which they are tried."""
+        """The addresses, in the order of use."""
         return self._pool.addresses
 
     @property
@@ -186,8 +187,8 @@ class Session:
     def _lent(self, deadline: float, guard: Callable[[], None] = allow) -> Iterator[Connection]:
         """Take a connection for the block, at most ``GUARDED_S`` after ``guard`` was called.
 
-        Guards make calls themselves. Called while a connection is held, they could wait for one of the same
-        pool that no one gives back.
+        Guards make calls themselves. With a connection in use, they could wait for one of the same pool that
+        no one gives back.
         """
         connection = self._pool.take(deadline)
         while guard is not allow:
@@ -212,8 +213,8 @@ class Session:
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:
-    """Make the attempt again while no metastore can be reached,
-    ``_ATTEMPTS_MAX`` times at most and until ``deadline``.
+    """Make the attempt again without a reachable metastore, ``_ATTEMPTS_MAX`` times at most and until
+    ``deadline``.
     """
     for failures in count(1):
         try:

@@ -156,8 +156,8 @@ class TransactionCalls(Session):
         """Give a table without write ids the state of its source:
         a write-id list as text, with the target's table name.
 
-        Aborted ids stay invalid, and those that need cleaning are queued for compaction. A table that already
-        has write ids does not change.
+        Aborted ids stay invalid, and those that need cleaning wait for compaction. A table that already has
+        write ids does not change.
         """
         request = ReplTblWriteIdStateRequest(
             validWriteIdlist=valid_write_ids,
@@ -187,7 +187,7 @@ class TransactionCalls(Session):
         kind: CompactionType = CompactionType.MAJOR,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """Request a compaction; it is not ``accepted`` if one is already queued or running."""
+        """Request a compaction; it is not ``accepted`` if one already waits or runs."""
         request = CompactionRequest(
             dbname=db,
             tablename=table,

@@ -1,8 +1,8 @@
 """Metastore calls of the catalog, in their own thread.
 
 A metastore may take a minute to answer. The catalog's thread applies events, so it must not wait for an
-answer: it submits a function, and continues when the result is there. There is one such thread for each
-source, so calls are made one after another.
+answer: it submits a function, and continues when the result is there. Each source has one such thread, so its
+calls run one after another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BackgroundCalls(Protocol):
         """Run a function after earlier ones; it must not touch data that the caller's thread changes."""
 
     def close(self) -> None:
-        """Release the connection; calls that have not begun are not made."""
+        """Release the connection, and drop calls that have not begun."""
 
 
 class CallsAtOnce:
@@ -52,7 +52,7 @@ class CallThread:
     """Runs functions in one thread, which starts with the first one and owns the connection."""
 
     def __init__(self, source: Metastore, name: str) -> None:
-        """``source`` must not be used by another thread."""
+        """``source`` is for this thread only."""
         self._source = source
         self._queue: SimpleQueue[tuple[Future[Any], Callable[[Metastore], Any]] | None] = SimpleQueue()
         # A daemon thread: the end of the process does not wait for the answer of a metastore.

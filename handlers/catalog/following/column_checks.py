@@ -1,15 +1,15 @@
 """Decides whether columns appended to a table have reached its partitions, without reading all of them again.
 
 ``ALTER TABLE ADD COLUMNS`` changes every partition with ``CASCADE`` and none without it, and its event does
-not say which. So a few partitions are read. One that still has its former columns, although the statement
-gave others to the table, proves that there was no ``CASCADE``: that would have changed all partitions in one
-transaction. Two things could make such a partition look unchanged:
+not say which. So the catalog reads a few partitions. One that still has its former columns, although the
+statement gave others to the table, proves that there was no ``CASCADE``: that would have changed all
+partitions in one transaction. Two things could make such a partition look unchanged:
 
 - another change of this partition since the statement: partitions that a later event names prove nothing;
 - such a change whose event is still to come: the decision waits until the catalog has applied all events up
   to the reading.
 
-Meanwhile the table's events are kept, and applied once the decision is made. They are in memory: after a
+Meanwhile it keeps the table's events, and applies them after the decision. They are in memory: after a
 restart, with too many events, or without a proof, the load reads all partitions. The same holds for every
 other change of columns: Hive then also changes the parameters of partitions.
 """
@@ -36,7 +36,7 @@ from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, 
 
 
 COLUMNS: Final = "columns"
-"""Why the load of such a table is requested."""
+"""Reason of the load of such a table."""
 EVENTS_MAX: Final = 2_000
 """Events of a table kept for one decision, at most: a tenth of a second."""
 _HARMLESS: Final = (PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated, TableAltered)
@@ -53,7 +53,7 @@ class FoundPartitions:
 
 @dataclass(eq=False, slots=True)
 class ColumnCheck:
-    """One table whose change of columns is to be decided."""
+    """One table with an undecided change of columns."""
 
     reading: Reading
     """The table's events since the change, with it."""
@@ -62,8 +62,8 @@ class ColumnCheck:
 
     @property
     def is_possible(self) -> bool:
-        """Whether a decision can still be made:
-        all events were kept, and every change of columns appends some.
+        """Whether a decision is still possible: there are all events, and every change of columns appends
+        some.
         """
         events = self.reading.events
         return not self.reading.is_lost and all(
@@ -133,7 +133,7 @@ class ColumnChecks:
             self._missed.end(check.reading)
 
     def end_all(self) -> None:
-        """Forget all checks; their tables are read completely."""
+        """Forget all checks; their tables need a complete load."""
         for name in list(self._checks):
             self.end(name)
 

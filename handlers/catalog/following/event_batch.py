@@ -1,9 +1,9 @@
 """Applies one batch of events to the known tables and their followers, in one transaction.
 
-An event of a table that is not followed costs one look-up of its name. Events of a table that waits to be
-loaded are skipped, because the listing will contain their effect; while a table is loaded in pieces, they go
-to the staged content. An event that does not fit the known state (a rename of an unknown table, changed
-columns) never leads to a guess: the table is loaded again.
+An event of a table that is not followed costs one look-up of its name. It skips events of a table that waits
+for its load, because the listing will contain their effect; while a table is loaded in pieces, they go to the
+staged content. An event that does not fit the known state (a rename of an unknown table, changed columns)
+never leads to a guess: the catalog loads the table again.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class EventBatch:
         missed: MissedEvents | None = None,
         checks: ColumnChecks | None = None,
     ) -> None:
-        """``missed`` keeps the events of tables that are being read,
-        ``checks`` those of tables whose columns were appended to.
+        """``missed`` keeps the events of tables that are being read, ``checks`` those of tables with appended
+        columns.
         """
         self._txn = txn
         self._checks = checks
@@ -182,7 +182,7 @@ class EventBatch:
         return progress if progress is not None and event_id > progress.as_of else None
 
     def _reason_to_skip(self, name: str, followed: FollowedTable | None, event_id: int) -> str | None:
-        """Return why an event about partitions is skipped; None if applied."""
+        """Return the reason for skipping an event about partitions; None if applied."""
         if followed is not None and followed.code is not None:
             return "quarantined"
         if self._states.is_waiting(name):
@@ -307,7 +307,7 @@ class EventBatch:
         return None if names else OUT_OF_SCOPE
 
     def _is_in_listing(self, name: str, event_id: int) -> bool:
-        """Whether the table's listing contains the event; False while the table waits to be listed."""
+        """Whether the table's listing contains the event; False until the listing."""
         followed = self._states.get(name)
         return followed is not None and not self._states.is_waiting(name) and event_id <= followed.as_of
 
@@ -370,7 +370,7 @@ def _find_overwritten(event: TableAltered) -> list[str]:
 
 
 def _lost(event: Event, error: BadInput) -> GapDetected:
-    """Return the error for an event whose content is lost and which may concern every table."""
+    """Return the error for an event without content that may concern every table."""
     return GapDetected(
         "an event without a table name cannot be read",
         event_id=event.event_id,

@@ -1,6 +1,6 @@
 """Events of tables under a load in the background: they apply again on top of the loaded state.
 
-While a table is read, its events arrive. The listing may or may not contain each of them. Those after the
+Events of a table arrive during its load. The listing may or may not contain each of them. Those after the
 beginning of the reading are therefore kept, and applied once more, in their order, in the transaction that
 stores the listing. So the result is the same as if the events had arrived after that transaction.
 
@@ -27,7 +27,7 @@ class Reading:
     limit: int | None = None
     """Events kept, at most; None without a separate limit."""
     is_lost: bool = False
-    """Whether there were more, so that none is kept."""
+    """Whether there were more, so that it keeps none."""
     is_obsolete: bool = False
     """Whether the name belongs to another table since: the load and the events are not about it."""
 
@@ -37,7 +37,7 @@ MISSED_MAX: Final = 20_000
 
 
 class MissedEvents:
-    """For one thread; a table may be read for several reasons at once."""
+    """For one thread; a table may have several simultaneous readings."""
 
     def __init__(self) -> None:
         self._readings: dict[str, list[Reading]] = {}
@@ -45,7 +45,7 @@ class MissedEvents:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events should be applied before the reading of a table has ended."""
+        """Whether to apply no more events before the end of a table's reading."""
         return self._count >= MISSED_MAX
 
     def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
@@ -59,7 +59,7 @@ class MissedEvents:
     def note(self, event: Event) -> None:
         """Keep an event applied or skipped, if its table is being read.
 
-        Events that rename or drop a table end the load, so they are not kept.
+        Events that rename or drop a table end the load, so it does not keep them.
         """
         if not self._readings or event.db is None or event.table is None:
             return

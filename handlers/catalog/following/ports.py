@@ -5,9 +5,9 @@ reads the topic and the metastore once for all of them. A follower writes in the
 under its own keys, so that its state commits together with the position. A follower with its own
 store commits there first, so the catalog may repeat any call after a crash.
 
-Every call may be repeated for a table or partition already known, because events overlap with the listing
-that the table was loaded from. Such a call changes nothing. Readers see the changes after ``publish``, which
-follows the commit.
+The catalog may repeat every call for a table or partition already known, because events overlap with the
+listing of its load. Such a call changes nothing. Readers see the changes after ``publish``, which follows the
+commit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content if the table is loaded in pieces;
-        raise BadInput if it does not fit the table.
+        """Apply a change, to the staged content during a load in pieces; raise BadInput if it does not fit
+        the table.
 
-        Returns False if the follower cannot decide about it: the table must be loaded again from its
+        Returns False if the follower cannot decide about it: the table needs another load from its
         partitions.
         """
 
@@ -58,13 +58,11 @@ class Follower(Protocol):
 
     @property
     def rules_text(self) -> str:
-        """The rules that decide which tables are followed, as text;
-        a change makes the catalog survey all tables.
-        """
+        """The rules that select tables, as text; a change makes the catalog survey all tables."""
 
     @property
     def loads_in_pieces(self) -> bool:
-        """Whether large tables are loaded in pieces, and staged meanwhile with the events that arrive."""
+        """Whether large tables load in pieces, with a staged content that includes the events that arrive."""
 
     @property
     def partition_parameters(self) -> frozenset[str]:
@@ -90,8 +88,8 @@ class Follower(Protocol):
         """Begin a load from a listing, or from a piece with ``loads_in_pieces``; in the thread of calls."""
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
-        """Return a few of a table's partitions, to find out whether a change of columns reached them;
-        none if none are stored.
+        """Return a few of a table's partitions, to find out whether a change of columns reached them; none
+        without stored ones.
         """
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
@@ -110,8 +108,8 @@ class Follower(Protocol):
 def open_changes(
     store: Store, followers: Iterable[Follower]
 ) -> Iterator[tuple[Transaction, list[FollowerChange]]]:
-    """Open one transaction with a change for each follower;
-    the catalog's store commits last, then all changes are published.
+    """Open one transaction with a change for each follower; the catalog's store commits last, then it
+    publishes all changes.
     """
     with store.transaction() as txn, ExitStack() as own:
         changes = [own.enter_context(follower.open_change(txn)) for follower in followers]
@@ -132,16 +130,18 @@ class Observer(Protocol):
         """
 
     def table_loaded(self, reason: str) -> None:
-        """A table was loaded from the source: ``snapshot``, ``changed``, ``unsure`` or ``asked``."""
+        """Report a load from the source: ``snapshot``, ``changed``, ``unsure`` or ``asked``."""
 
     def table_quarantined(self, table: str, error: TidelineError) -> None:
-        """A table was quarantined."""
+        """Report a quarantined table."""
 
     def load_failed(self, table: str, error: TidelineError, pause_s: float) -> None:
-        """The metastore failed to serve the load of a table, which is tried again after ``pause_s``."""
+        """Report that the metastore failed to serve the load of a table; the
+        next try is after ``pause_s``.
+        """
 
     def values_refused(self, reason: str, count: int) -> None:
-        """Partition values were refused: ``no-time`` or ``stray``."""
+        """Report refused partition values: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
         """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``too-long``,

@@ -1,16 +1,15 @@
-"""The survey: finds the tables that are to be followed, at the first start and after a change of the rules.
+"""The survey: finds the tables to follow, at the first start and after a change of the rules.
 
-It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in its
-own transaction, while events are applied and tables are loaded:
+It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch has its own
+transaction, while the catalog applies events and loads tables:
 
-- an accepted table that is unknown is to be loaded;
-- a known table that is no longer accepted is forgotten, and for others the followers interpret the changed
+- an accepted table that is unknown needs a load;
+- a known table that the rules no longer accept disappears, and for others the followers interpret the changed
   rules;
-- a table changed by an event since it was read, or is unreadable, is to be loaded: the load decides.
+- a table changed by an event since it was read, or an unreadable one, needs a load, which decides.
 
-At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the
-order of batches and events makes no difference. The rules are stored at the end; an interrupted survey begins
-again.
+At the end, known tables that it has not seen need a load, which forgets those that do not exist. So the order
+of batches and events makes no difference. It stores the rules at the end; an interrupted survey begins again.
 
 While the metastore does not answer, the survey waits with growing pauses.
 """
@@ -77,7 +76,7 @@ class Survey:
 
     @property
     def is_done(self) -> bool:
-        """Whether all tables were surveyed."""
+        """Whether the survey has seen all tables."""
         return self._steps is None
 
     @property

@@ -3,7 +3,7 @@ alike.
 
 Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns
 (lower case) to values; drop events name partitions in the same way. ``Listing`` is a table, or a piece of it,
-as it was read from the metastore, and ``TableLoad`` a follower's load from it.
+as read from the metastore, and ``TableLoad`` a follower's load from it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,11 @@ class TableInfo:
     """The partition columns in the table's order, lower case; empty for a table without partitions."""
     parameters: Mapping[str, str]
     whole: Table | None = None
-    """The whole table if known; shared, must not be changed."""
+    """The whole table if known; shared, read-only."""
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The partition columns with their types, as the metastore writes them;
-        empty if only names are known.
-        """
+        """The partition columns with their types, as the metastore writes them; empty with names alone."""
         declared = self.whole.partitionKeys if self.whole is not None else None
         return [(key.name.lower(), key.type or "") for key in declared or []]
 
@@ -66,8 +64,8 @@ class PartitionInfo:
     spec: Spec
     parameters: Mapping[str, str]
     partition: Partition | None
-    """The whole partition; shared, must not be changed. None if listed by its name alone, or if no follower
-    stores partitions.
+    """The whole partition; shared, read-only. None if listed by its name alone, or if no follower stores
+    partitions.
     """
     is_new: bool = False
     """Whether this comes from the event that added the partition."""
@@ -104,7 +102,7 @@ class RenamedTable:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenTable:
-    """A table that was dropped or is out of scope."""
+    """A table that does not exist any more, or is out of scope."""
 
     name: str
 
@@ -165,7 +163,7 @@ class Listing:
     """Result of reading."""
 
     as_of: int
-    """The newest event id before anything of the table was read."""
+    """The newest event id before the first reading of the table."""
     table: TableInfo
     piece: Piece | None
     """For followers that load in pieces."""
@@ -215,7 +213,7 @@ class TableLoad:
         return False
 
     def abandon(self) -> None:
-        """End the load; harmless after it was taken."""
+        """End the load; harmless after its transfer."""
 
 
 def qualify(db: str, table: str) -> str:

@@ -11,11 +11,11 @@ quarantined  it cannot be followed until a load succeeds; one is tried with grow
              operator requests it
 ============ ==========================================================================================
 
-A table's ``as_of`` is the newest event id before its listing began. Events up to it are contained in the
-listing and must not be applied again (a drop would undo a later add). Later events may be contained in it and
-are applied, which is harmless because every change is idempotent. So tables can be loaded one by one, at any
-time, while events arrive. Only a rename during the listing needs more: no later event reports the parts that
-the listing missed. Hence ``until``.
+A table's ``as_of`` is the newest event id before its listing began. The listing contains events up to it,
+which must not apply again (a drop would undo a later add). It may contain later events, which apply again;
+that is harmless because every change is idempotent. So tables can load one by one, at any time, while events
+arrive. Only a rename during the listing needs more: no later event reports the parts that the listing missed.
+Hence ``until``.
 
 A table loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the
 staged content between pieces. The next piece is stored, so loading continues there after a restart.
@@ -35,7 +35,7 @@ from state.errors import StateCorrupt
 
 
 FROM_PARTITIONS: Final = frozenset({"unsure", "columns", "asked"})
-"""Reasons for which a table's own properties are not trusted."""
+"""Reasons for which the catalog does not trust a table's own properties."""
 PAUSE_MIN_S: Final = 5
 PAUSE_MAX_S: Final = 3600
 PAUSE_SHARE: Final = 10
@@ -58,12 +58,12 @@ class FollowedTable:
     failed_at: int = 0
     """The event that quarantined it; 0 if it failed while it was loaded."""
     failed_s: int = 0
-    """Unix time at which it was quarantined."""
+    """Unix time of its quarantine."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedLoad:
-    """A load that is to be done. The field names are stored."""
+    """A load to do. The field names are stored."""
 
     reason: str
     """``snapshot``, ``changed``, ``unsure``, ``columns`` (``column_checks``) or ``asked``."""
@@ -103,16 +103,16 @@ class PostponedLoad:
         return replace(self, next_s=int(now_s) + pause_s)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next try;
-        True as well if the clock was set back by more than the longest pause.
+        """Whether it is time for the next try; True as well if the clock has gone back by more than the
+        longest pause.
         """
         return not now_s < self.next_s <= now_s + PAUSE_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Everything about the progress of one table;
-    ``load`` is None if nothing is to be done. The field names are stored.
+    """Everything about the progress of one table; ``load`` is None if there is nothing to do. The field names
+    are stored.
     """
 
     known: FollowedTable | None = None

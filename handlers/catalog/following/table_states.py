@@ -1,7 +1,7 @@
 """The states of all tables of one source, in memory and in the store (``table_state`` defines a state).
 
-There is one value for each table, so a rename carries everything along and nothing about a table can be
-forgotten in one place only.
+There is one value for each table, so a rename carries everything along, and one removal removes everything
+about a table.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _POSTPONED: Final = b"ct/p/"
 
 
 class TableStates:
-    """The tables of one source; for one thread, unless "other threads" is stated."""
+    """The tables of one source; for one thread, except where it says "other threads"."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns the Unix time."""
         self._clock = clock
         self._states: dict[str, TableState] = {}
         self._queue: dict[str, str] = {}
-        """The tables to be loaded with the reasons, in the order of their next turns."""
+        """The tables to load with the reasons, in the order of their next turns."""
         self._quarantined: Mapping[str, str] = {}
         """Table to reason; replaced as a whole, because other threads read it."""
 
@@ -65,7 +65,7 @@ class TableStates:
         return self._states.get(name)
 
     def get(self, name: str) -> FollowedTable | None:
-        """Return a followed or quarantined table; None for any other, which may be waiting to be loaded."""
+        """Return a followed or quarantined table; None for any other, even one that waits for its load."""
         return self._states.get(name, _NONE).known
 
     def put(self, txn: Transaction, name: str, known: FollowedTable) -> None:
@@ -112,8 +112,8 @@ class TableStates:
     def postpone_load(
         self, txn: Transaction, name: str, error: TidelineError, took_s: float, now_s: float
     ) -> PostponedLoad:
-        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time);
-        return when it is tried again.
+        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time); return the
+        time of the next try.
         """
         state = self._states.get(name, _NONE)
         tries = 1 if state.postponed is None else state.postponed.tries + 1
@@ -139,11 +139,13 @@ class TableStates:
             self._queue = {name: self._queue.pop(name), **self._queue}
 
     def save_progress(self, txn: Transaction, name: str, progress: LoadProgress) -> None:
-        """Store how far a waiting table is loaded."""
+        """Store the progress of a waiting table's load."""
         self._save(txn, name, replace(self._states.get(name, _NONE), progress=progress))
 
     def progress(self, name: str) -> LoadProgress | None:
-        """Return how far a table is loaded; None if loading has not begun. Other threads may call this."""
+        """Return the progress of a table's load; None if loading has not begun.
+        Other threads may call this.
+        """
         return self._states.get(name, _NONE).progress
 
     def finish_load(self, txn: Transaction, name: str) -> None:
@@ -152,7 +154,7 @@ class TableStates:
         self._save(txn, name, replace(state, load=None, progress=None, postponed=None))
 
     def is_waiting(self, name: str) -> bool:
-        """Whether a table waits to be loaded."""
+        """Whether a table waits for its load."""
         return name in self._queue
 
     def next_load(
@@ -188,11 +190,11 @@ class TableStates:
         return self._quarantined
 
     def is_quarantined(self, name: str) -> bool:
-        """Whether a table is quarantined; for other threads too."""
+        """Whether a table is in quarantine; for other threads too."""
         return name in self._quarantined
 
     def failures(self) -> list[TableFailure]:
-        """Return why each quarantined table is quarantined, by name; for other threads too."""
+        """Return the reason for each quarantined table, by name; for other threads too."""
         tables = ((name, self.get(name)) for name in sorted(self._quarantined))
         return [
             TableFailure(
@@ -203,7 +205,7 @@ class TableStates:
         ]
 
     def tables_of_db(self, db: str) -> list[str]:
-        """Return every table of a database that is known or waiting."""
+        """Return every known or waiting table of a database."""
         return sorted(name for name in self._states if name.startswith(f"{db}."))
 
     def list_followed(self) -> list[str]:
@@ -215,7 +217,7 @@ class TableStates:
         return [(name, self._states.get(name, _NONE)) for name in tuple(self._queue)]
 
     def _save(self, txn: Transaction, name: str, state: TableState) -> None:
-        """Set and store a table's state; an empty one is removed."""
+        """Set and store a table's state; remove an empty one."""
         if state == self._states.get(name, _NONE):
             return
         if state.is_empty:

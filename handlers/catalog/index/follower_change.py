@@ -1,9 +1,9 @@
 """The changes of one transaction to the partition index.
 
-Tables are loaded in pieces: the partitions are stored under another name in the index, a few hundred in each
-transaction, and replace the table's content at the end by one rename. So a table of a million partitions is
-loaded in bounded memory, answers show the previous content until then, events reach the staged content
-meanwhile, and a crash costs at most one piece.
+Tables load in pieces: the index stores the partitions under another name, a few hundred in each transaction,
+and they replace the table's content at the end by one rename. So a table of a million partitions loads in
+bounded memory, answers show the previous content until then, events reach the staged content meanwhile, and a
+crash costs at most one piece.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class PartitionFollowerChange:
 
     @property
     def has_discarded(self) -> bool:
-        """Whether the content of a table waits to be removed."""
+        """Whether the content of a table waits for its removal."""
         return self._index.has_discarded
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content while the table is loaded;
-        return False if it must be loaded again.
+        """Apply a change, to the staged content while the table is loaded; return False if it needs another
+        load.
         """
         match change:
             case PutPartition() | DroppedPartition() | ChangedStatistics():
@@ -216,9 +216,7 @@ class PartitionFollowerChange:
         self._records.flush()
 
     def _target(self, name: str) -> str | None:
-        """Return the name under which a table's partitions are stored now:
-        the staged one while it is loaded.
-        """
+        """Return the present name of a table's partitions in the store: the staged one while it is loaded."""
         for each in (name + STAGED, name):
             if self._index.follows(each) and self._records.get(each) is not None:
                 return each

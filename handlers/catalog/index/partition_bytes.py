@@ -3,8 +3,8 @@ them without decoding.
 
 ``get_partitions_spec_by_expr`` groups partitions by their storage descriptor and sends it once for each
 group. Usually all partitions of a table share it and lie below the table's directory: then there is one
-group, which ``join_spec`` joins from bytes. The metastore's order of several groups is not defined, so no
-attempt is made then.
+group, which ``join_spec`` joins from bytes. The metastore defines no order of several groups, so there is no
+attempt then.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def join_spec(
     """Return the struct PartitionSpec of at least one partition; None if they are not one group.
 
     ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded when
-    ``budget`` is used up, and the errors of ``inflated``.
+    ``budget`` is empty, and the errors of ``inflated``.
     """
     root = location.encode()
     shared: _Shared | None = None

@@ -20,7 +20,7 @@ from state.partitions.index.partition_index import IndexedPartition
 
 
 SHOWN_MAX: Final = 100
-"""Differences of each kind listed by name; the rest are only counted."""
+"""Differences of each kind listed by name; it only counts the rest."""
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ def compare_partitions(
     """Compare a table of the index, which reflects ``event_id()``,
     with the source, in steps. Raises NotFound, Transient.
 
-    The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread
-    of calls, with a step for each fetch. Events may be applied between steps; then ``moving`` says that
+    The names at the source are in memory; the check fetches partitions a few hundred at a time, in the thread
+    of calls, with a step for each fetch. Events may apply between steps; then ``moving`` says that
     differences may have that cause. Reads the names in the index only if their number shows that some are not
     at the source.
     """

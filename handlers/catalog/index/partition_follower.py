@@ -3,8 +3,8 @@ names, values and whole partitions of the tables that the rules select.
 
 Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of
 the catalog: partitions, the table's state and the event id belong together. They hold no lock that the
-catalog's thread needs. A store without snapshots (HBase) is read as it is then. ``follower_change`` applies
-the changes.
+catalog's thread needs. Readers see a store without snapshots (HBase) as it is then. ``follower_change``
+applies the changes.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ class PartitionRules:
     """Which tables of one source are in the partition index:
     patterns for ``db.table`` with ``*``, ``?`` and ``[...]``.
 
-    The representation of a value is stored (``rules_text``): renaming the class or a field makes every
+    The store has the representation of a value (``rules_text``): renaming the class or a field makes every
     catalog survey its source again.
     """
 
     tables: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     keys_max: int = 64
-    """Tables with more partition columns are left out: their keys have no space for the start of each
-    field."""
+    """The index leaves out tables with more partition columns: their keys have no space for the start of each
+    field.
+    """
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the table is indexed."""
+        """Whether the index has the table."""
         if not 0 < len(table.columns) <= self.keys_max:
             return False
         return _matches(table.name, self.tables) and not _matches(table.name, self.exclude)
@@ -78,8 +79,7 @@ class PartitionFollower:
         both."""
         self._has_discarded = True
         self.indexed: Mapping[str, int] = {}
-        """The tables that can be queried, with their numbers of partitions; replaced as a whole, for any
-        thread."""
+        """The tables for queries, with their numbers of partitions; replaced as a whole, for any thread."""
 
     @property
     def rules_text(self) -> str:
@@ -156,9 +156,7 @@ class PartitionFollower:
         self._has_discarded |= change.has_discarded
 
     def tidy(self, store: Store) -> bool:
-        """Remove some partitions of tables that were forgotten or replaced;
-        return whether there may be more.
-        """
+        """Remove some partitions of forgotten or replaced tables; return whether there may be more."""
         if self._has_discarded:
             with (self._own or store).transaction() as txn:
                 self._has_discarded = sweep(txn, SWEPT)
@@ -170,7 +168,7 @@ class PartitionFollower:
         return self._payloads.unpack(partition.payload, db, table)
 
     def check(self) -> None:
-        """Assert that the index is consistent and that every partition can be read."""
+        """Assert that the index is consistent and every partition readable."""
         self.index.check()
         assert self.indexed.keys() <= set(self.index.tables()), self.indexed
         for name in self.indexed:

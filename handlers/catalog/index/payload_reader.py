@@ -1,7 +1,7 @@
 """Reads payloads: as the bytes in which the metastore sends partitions, or as partitions.
 
-Bytes need no object for each partition. A payload is inflated, and the three fields that it leaves out are
-inserted: the names of database and table, and the data columns. Each takes a few microseconds; decoding a
+Bytes need no object for each partition. The reader inflates a payload, and inserts the three fields that it
+leaves out: the names of database and table, and the data columns. Each takes a few microseconds; decoding a
 partition and encoding it again takes fifty times as long. Fields stay in the order of their numbers, as the
 metastore writes them.
 
@@ -41,7 +41,7 @@ Rows = dict[bytes, bytes]
 
 
 class PayloadReader:
-    """Reads payloads as of one reader of the store. Raises StateCorrupt for one that cannot be read."""
+    """Reads payloads as of one reader of the store. Raises StateCorrupt for an unreadable one."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class PayloadReader:
         dictionaries: dict[bytes, Dictionary] | None = None,
         rows: JoinedRows | None = None,
     ) -> None:
-        """``rows`` keeps partitions in memory; without it, each is joined every time."""
+        """``rows`` keeps partitions in memory; without it, each call joins them again."""
         self._reader = reader
         self._dictionaries: dict[bytes, Dictionary] = {} if dictionaries is None else dictionaries
         self._rows = rows
 
     def at(self, reader: Reader) -> PayloadReader:
-        """Return the same for another reader; dictionaries are shared, as they never change."""
+        """Return the same for another reader; both share dictionaries, which never change."""
         return PayloadReader(reader, self._dictionaries, self._rows)
 
     def dictionary(self, number: bytes) -> Dictionary:
@@ -99,7 +99,7 @@ class PayloadReader:
     def unpack(self, payload: bytes, db: str, table: str) -> Partition:
         """Return the partition of a payload.
 
-        The objects of its data columns are shared between partitions and must not be changed.
+        Partitions share the objects of their data columns, which are read-only.
         """
         return self._decode(payload, self.inflate(payload)[0], db, table)
 
@@ -154,10 +154,10 @@ def _unreadable(payload: bytes) -> StateCorrupt:
 
 
 class JoinedRows:
-    """Partitions of many tables as they are sent, kept in memory by their payloads; for any thread.
+    """Partitions of many tables as sent, kept in memory by their payloads; for any thread.
 
     Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older
-    one, and the older one is dropped. An entry found in the older half is copied to the newer.
+    one, and the older one disappears. An entry found in the older half is copied to the newer.
     """
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
@@ -168,7 +168,7 @@ class JoinedRows:
         self._lock = threading.Lock()
 
     def get_all(self, names: bytes, payloads: Sequence[bytes], make: Callable[[bytes], bytes]) -> list[bytes]:
-        """Return the partition of each payload; ``make`` makes those that are not kept. Raises the errors of
+        """Return the partition of each payload; ``make`` makes the missing ones. Raises the errors of
         ``make``.
         """
         newer = self._newer.get(names, {})

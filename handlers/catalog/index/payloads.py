@@ -1,20 +1,20 @@
 """Payloads: a whole partition, as the metastore would send it, in few bytes.
 
 A partition on the wire takes one to three kilobytes; all but about sixty bytes are the same for all
-partitions of its table: columns, formats, the start of the location. So the Thrift form is deflated with a
+partitions of its table: columns, formats, the start of the location. So compression of the Thrift form uses a
 *dictionary*, the Thrift form of a typical partition of the table. A partition that differs (other columns,
-another format) is stored completely, too, and only takes more space. The names of database and table are left
-out, so a rename does not change payloads. Data columns equal to the table's are left out too, because reading
-them takes most of the time of an answer.
+another format) is complete, too, and only takes more space. Payloads lack the names of database and table, so
+a rename does not change them. They lack data columns equal to the table's, too, because reading them takes
+most of the time of an answer.
 
-A dictionary is identified by the hash of its content, which every payload contains. So a payload can be read
-as long as its dictionary exists, even if the table has changed since. Dictionaries are never removed: one or
-two kilobytes for each set of columns that a table ever had.
+Every payload contains the hash of its dictionary's content. So it is readable as long as the dictionary
+exists, even if the table has changed since. Dictionaries stay: one or two kilobytes for each set of columns
+that a table ever had.
 
-``normalize`` returns the form in which a partition is stored. It differs from the partition of an event
-(found by comparing events with answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION
-contains another one (Hive 4.2). And an event contains a storage descriptor as the client sent it. Trino
-leaves out empty fields; a metastore of any version sends them from its database.
+``normalize`` returns the stored form of a partition. It differs from the partition of an event (found by
+comparing events with answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION contains
+another one (Hive 4.2). And an event contains a storage descriptor as the client sent it. Trino leaves out
+empty fields; a metastore of any version sends them from its database.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _descriptor(table: Table) -> StorageDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """A dictionary, as it is used to pack and to read payloads."""
+    """A dictionary for packing and reading payloads."""
 
     content: bytes
     """The dictionary for deflate."""
@@ -148,7 +148,7 @@ def read_dictionary(reader: Reader, number: bytes) -> Dictionary:
 
 
 def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
-    """Return the payload of a normalized partition; raise MalformedEvent if it cannot be serialized.
+    """Return the payload of a normalized partition; raise MalformedEvent if serializing it fails.
 
     ::
 

@@ -1,9 +1,9 @@
 """A record for each table of the partition index,
 kept in the catalog's own store, and the numbers of partitions.
 
-A table counts as indexed only with its record. So leftovers in an index with its own store, which was
-abandoned and is used again later, are not trusted. A table that is loaded has a second record, under its name
-with ``STAGED``.
+A table is in the index only with its record. So leftovers in an abandoned index with its own store have no
+effect when a catalog uses it again. A table that is loaded has a second record, under its name with
+``STAGED``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TableRecords:
     """The records and numbers of partitions as one transaction reads and changes them; ``flush`` writes them.
 
     Numbers are in the index's own store, beside the partitions that they count. So if that store has
-    committed a transaction which the catalog's store has lost, both are applied again or neither.
+    committed a transaction which the catalog's store has lost, both apply again or neither.
     """
 
     def __init__(self, txn: Transaction, own: Transaction) -> None:
@@ -129,7 +129,7 @@ class TableRecords:
         """Return the changed tables with their numbers of partitions,
         None for a removed one, without staged ones.
 
-        Must be called before the transaction ends.
+        For use before the end of the transaction.
         """
         names = {name for name in self._changed.union(self._counts) if not name.endswith(STAGED)}
         return {name: None if self.get(name) is None else self.partition_count(name) for name in names}
@@ -142,9 +142,7 @@ def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
 
 
 def read_record(reader: Reader, name: str) -> TableRecord | None:
-    """Return a table's record as of ``reader``,
-    None for a table that cannot be queried; raise StateCorrupt.
-    """
+    """Return a table's record as of ``reader``, None for a table without answers; raise StateCorrupt."""
     value = reader.get(_key(name))
     return None if value is None else _parse_record(value)
 

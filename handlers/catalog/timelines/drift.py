@@ -51,7 +51,7 @@ def compare_timelines(
     """Compare a table's timelines, which reflect ``event_id()``,
     with a fresh listing, in steps. Raises NotFound, Transient.
 
-    The listing is read and turned into runs in the thread of calls; events may be applied meanwhile.
+    The thread of calls reads the listing and turns it into runs; events may apply meanwhile.
     """
     settings = follower.timelines.settings(name)
     before, fresh, newest = yield from await_in_steps(
@@ -83,9 +83,7 @@ def _column_number(settings: TableSettings, timeline: Timeline) -> int:
 def _read_runs(
     source: Metastore, follower: TimelineFollower, name: str, settings: TableSettings
 ) -> tuple[int, Mapping[TimelineKey, Runs], int]:
-    """Return the runs of a table at the source,
-    between the newest event ids before and after they were read.
-    """
+    """Return the runs of a table at the source, between the newest event ids before and after the reading."""
     before = source.current_event_id()
     db, _, table_part = name.partition(".")
     table = describe_table(source.get_table(db, table_part))

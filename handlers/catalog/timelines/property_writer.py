@@ -3,22 +3,22 @@
 ``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two
 comparisons find changes:
 
-1. Immediately before the write, the table is read once more and compared in every field with the one that the
-   write is based on. This finds changes by Thrift clients such as Lens too, which send the DDL time back as
-   they read it.
+1. Immediately before the write, it reads the table once more, and compares every field with the one behind
+   the write. This finds changes by Thrift clients such as Lens too, which send the DDL time back as they read
+   it.
 2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3
    and 3.1): ``transient_lastDdlTime``, which every DDL statement changes, or, if a table has none,
    Tideline's event id. An older metastore accepts the write unconditionally.
 
 A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive
-calls, is not noticed here: the metastore can compare only one property, and no property changes with every
+calls, goes unnoticed here: the metastore can compare only one property, and no property changes with every
 write. The event of the write shows it (``event_batch``).
 
-The DDL time has a resolution of one second. So a table changed within the current second is read again in the
-next one: only then does every later change alter its DDL time.
+The DDL time has a resolution of one second. So a table changed within the current second needs another
+reading in the next one: only then does every later change alter its DDL time.
 
 ``migrate`` changes the storage form of one timeline (LENS-489). One ``alter_table`` writes the runs in memory
-in the new form, which does not touch any other timeline; then the form is stored.
+in the new form, which does not touch any other timeline; then this stores the form.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from state.timelines.timeline import Timeline, build_form_properties
 
 ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
-"""How far a DDL time may be ahead of this clock and is still waited for."""
+"""Longest wait for a DDL time that is ahead of this clock."""
 _MODIFIED: Final = re.compile("The table has been modified|parameter value for key")
 """The metastore's answer if the compared property has changed (HIVE-26882); a missing permission may say
 "cannot be modified"."""
@@ -62,8 +62,8 @@ def write_properties(
     """Write the properties that ``compute`` returns for the current ones;
     return False if only the event id would change.
 
-    ``before_write`` is called once something has to be written. Raises NotFound, Conflict if other writers
-    keep changing the table, and InvalidRequest if the metastore refuses the change.
+    ``before_write`` runs once before a write. Raises NotFound, Conflict if other writers keep changing the
+    table, and InvalidRequest if the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
     for _ in range(ATTEMPTS):
@@ -164,9 +164,9 @@ def migrate(
     """Write the timeline ``name`` in ``form`` into the properties of ``target``,
     then store the form, in steps.
 
-    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound if the timeline
-    does not exist, Conflict if other writers keep changing the table. After a crash between the two steps,
-    migrate again.
+    Events may apply between the steps. Raises ConfigError for an unknown form, NotFound if the timeline does
+    not exist, Conflict if other writers keep changing the table. After a crash between the two steps, migrate
+    again.
     """
     target_form, timeline = find_form(form), _find(follower, name)
     before = timeline.form.name

@@ -1,11 +1,11 @@
 """Publishes timelines into table properties, for Lens and other readers of its properties.
 
-Changes of a table are collected for a configured delay and written in one ``alter_table``, with the event id
-that they reflect. Protocol:
+It collects changes of a table for a configured delay, and writes them in one ``alter_table``, with the event
+id that they reflect. Protocol:
 
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
-2. Before the write, the event id is stored, so that the event caused by the write is recognised.
-3. The properties are read, compared and written (``property_writer``), in the publisher's thread of calls.
+2. Before the write, it stores the event id, to recognise the event that the write causes.
+3. It reads, compares and writes the properties (``property_writer``), in the publisher's thread of calls.
 4. The table is no longer unpublished, unless changed again since step 2.
 
 The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
@@ -46,9 +46,9 @@ from state.timelines.timeline import build_table_properties
 log = structlog.get_logger(__name__)
 _RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
 PUBLISHING_S: Final = 0.1
-"""How long outcomes are taken and tables begun before the next batch of events."""
+"""Time for outcomes and new tables before the next batch of events."""
 BEGUN_MAX: Final = 8
-"""Tables published at once; their calls are made one after another."""
+"""Tables published at once; their calls run one after another."""
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 3600.0
 PAUSE_SHARE: Final = 10
@@ -71,8 +71,8 @@ class TimelinePublisher:
         """``calls`` are to the metastore whose tables are written;
         their own thread, because listings take long.
 
-        ``database`` returns a database's name on a target; None if the source's own tables are written.
-        ``clock`` is that of ``TimelineFollower.unpublished``.
+        ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is
+        that of ``TimelineFollower.unpublished``.
         """
         self.calls = calls
         self._follower = follower
@@ -88,14 +88,14 @@ class TimelinePublisher:
 
     @property
     def writes_source(self) -> bool:
-        """Whether the source's own tables are written."""
+        """Whether it writes the source's own tables."""
         return self._database is None
 
     def publish_due(self, store: Store, states: TableStates, event_id: int, wait_s: float = 0.0) -> bool:
-        """Publish the tables whose first unpublished change is ``delay_s`` old,
-        for a bounded time; return whether more can be done.
+        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return
+        whether there is more to do.
 
-        Waits for the outcome of one for at most ``wait_s``. A table is tried at most once.
+        Waits for the outcome of one for at most ``wait_s``. Each table has one try at most.
         """
         end_s, tried = time.monotonic() + PUBLISHING_S, set[str]()
         while True:
@@ -112,8 +112,8 @@ class TimelinePublisher:
                 return True
 
     def abandon(self) -> None:
-        """Ignore the outcomes of unfinished tasks, because the state is read again: these tables are still
-        unpublished there.
+        """Ignore the outcomes of unfinished tasks, because of a new reading of the state: these tables are
+        still unpublished there.
         """
         self._begun.clear()
 
@@ -174,7 +174,7 @@ class TimelinePublisher:
                 self._follower.mark_published(store, name)  # step 4
 
     def target_name(self, name: str) -> str:
-        """Return the name of the table whose properties are written for ``name``."""
+        """Return the name of the table with the properties for ``name``."""
         if self._database is None:
             return name
         db, _, table = name.partition(".")
@@ -234,7 +234,7 @@ def _properties(
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """A table that could not be published: the number of tries, and the time of the next one."""
+    """A table with a failed publication: the number of tries, and the time of the next one."""
 
     tries: int
     next_s: float

@@ -4,8 +4,8 @@ from the configuration, Lens' properties, or partition values.
 In this order: a matching rule that names columns; the time columns that the table's own properties name; a
 matching rule without columns, which means that the values decide. The first rule that matches applies.
 
-The representations of ``Rules`` and ``Rule`` are stored (``rules_text`` of the follower): renaming a class or
-a field makes every catalog survey its source again.
+The representations of ``Rules`` and ``Rule`` are in the store (``rules_text`` of the follower): renaming a
+class or a field makes every catalog survey its source again.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     lens: bool = True
-    """Whether tables whose properties name their time columns (cube.storagetable.time.partcols) are followed
-    without a rule."""
+    """Whether tables whose properties name their time columns (cube.storagetable.time.partcols) need no
+    rule.
+    """
     exclude: tuple[str, ...] = ()
 
     def accepts(self, table: TableInfo) -> bool:

@@ -1,9 +1,8 @@
 """The timelines as a follower of the catalog.
 
-If the values decide which columns contain time, a table without partitions is stored as undecided. The first
-partition whose values are strictly times causes a load of the table, so that earlier partitions are
-considered again. A table that has partitions but no strict time column is not checked again until an operator
-requests a rebuild.
+If the values decide which columns contain time, a table without partitions is undecided. The first partition
+whose values are strictly times causes a load of the table, so that earlier partitions count again. A table
+that has partitions but no strict time column has no further check until an operator requests a rebuild.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class TimelineFollower:
     def __init__(self, rules: Rules, observer: Observer | None = None, *, publishes: bool = False) -> None:
         self.rules = rules
         self.publishes = publishes
-        """Whether changed tables are recorded for publishing."""
+        """Whether to record changed tables for publishing."""
         self.unpublished: dict[str, float] = {}
         """Tables with unpublished changes, with the (monotonic) time of the first one."""
         self._observer = observer or NullObserver()
@@ -76,7 +75,7 @@ class TimelineFollower:
         self.unpublished = {key[len(_UNPUBLISHED) :].decode(): time.monotonic() for key, _ in stored}
 
     def mark_published(self, store: Store, name: str) -> None:
-        """Record that a table has been published or cannot be."""
+        """Record that the publication of a table is over, with or without success."""
         self.unpublished.pop(name, None)
         with store.transaction() as txn:
             txn.delete(_UNPUBLISHED + name.encode())
@@ -133,7 +132,7 @@ class TimelineFollower:
         return nullcontext(self.change(txn))
 
     def tidy(self, store: Store) -> bool:
-        """Remove some content of tables that were forgotten or replaced; return whether there may be more."""
+        """Remove some content of forgotten or replaced tables; return whether there may be more."""
         abandoned = self._abandoned(store)
         if abandoned:
             with store.transaction() as txn:
@@ -146,8 +145,8 @@ class TimelineFollower:
         return self.has_discarded
 
     def _abandoned(self, store: Store) -> set[int]:
-        """Return the loads that nothing continues:
-        their table does not wait to be loaded, or has a newer one.
+        """Return the loads that nothing continues: their table does not wait for a load,
+        or has a newer one.
         """
         loads = records.read_loads(store)
         newest = {name: number for number, name in loads.items()}
@@ -269,9 +268,7 @@ class TimelineFollowerChange:
         return True
 
     def _drop(self, name: str, spec: Spec) -> bool:
-        """Drop the partition if the table has timelines;
-        return False if the effect cannot be decided.
-        """
+        """Drop the partition if the table has timelines; return False if the effect is unclear."""
         if not self._change.follows(name):
             return True
         self._change.drop(name, spec)
@@ -279,8 +276,8 @@ class TimelineFollowerChange:
         return not self._change.is_stale(name)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
-        """Set the storage form of a timeline. The table is published again:
-        a write under way may contain the former one.
+        """Set the storage form of a timeline. It publishes the table again: a write under way may contain the
+        former one.
         """
         self._change.set_form(name, period, column, form)
         self._touch(name)

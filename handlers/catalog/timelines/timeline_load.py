@@ -1,9 +1,9 @@
 """Loads the timelines of one table from a listing, beside its current ones and in small steps
 (``table_loads``).
 
-The content of a load keeps the table's name until the load is finished. If it is interrupted, the next load
+The content of a load keeps the table's name until the end of the load. After an interruption, the next load
 of the same table continues with it, even after a restart (``ListingWriter``). Loads whose table does not wait
-any more are removed (``tidy``).
+any more disappear (``tidy``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.timelines.tables.settings import TableSettings
 WRITTEN: Final = 500
 """Small writes of one transaction: a few hundredths of a second."""
 SAMPLE: Final = 1_000
-"""How many partitions are read to find the columns that contain time."""
+"""Number of partitions to read to find the columns that contain time."""
 
 
 class TimelineLoad(TableLoad):
@@ -53,12 +53,12 @@ class TimelineLoad(TableLoad):
         self.number = 0
         """The table number of the written content; 0 for none."""
         self.content: ListingLoad | None = None
-        """None for a table without a column that contains time, and if the properties are loaded."""
+        """None for a table without a column that contains time, and for a load from properties."""
         self.is_empty = True
 
     @property
     def is_from_properties(self) -> bool:
-        """Whether the table's properties are loaded: no partitions were listed."""
+        """Whether the load is from the table's properties, without a listing of partitions."""
         return self.listing.whole is None
 
     def read(self) -> None:
@@ -89,7 +89,7 @@ class TimelineLoad(TableLoad):
         return more
 
     def _begin(self, txn: Transaction, content: ListingLoad) -> ListingWriter:
-        """Continue the newest load of the table that was interrupted, or begin one."""
+        """Continue the newest interrupted load of the table, or begin one."""
         name, loads = self.listing.table.name, records.read_loads(txn)
         interrupted = [
             number for number, table in loads.items() if table == name and number not in self._unfinished
@@ -99,7 +99,7 @@ class TimelineLoad(TableLoad):
         return ListingWriter(content, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
-        """End the load; the next one continues its content, or a sweep removes it later, unless it is
+        """End the load; the next one continues its content, or a sweep removes it later, unless it has
         finished.
         """
         self._unfinished.discard(self.number)

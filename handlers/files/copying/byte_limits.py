@@ -25,13 +25,13 @@ class ByteBudget:
             return self._used + min(size_bytes, self._max) > self._max
 
     def reserve_bytes(self, size_bytes: int) -> Reservation:
-        """Reserve ``size_bytes`` for a block;
-        it waits for them, or raises FilesUnavailable once the budget is closed.
+        """Reserve ``size_bytes`` for a block; it waits for them, or raises FilesUnavailable after the end of
+        the budget.
         """
         return Reservation(self, min(size_bytes, self._max))
 
     def take(self, share: int) -> None:
-        """Wait for ``share`` bytes; raise FilesUnavailable once the budget is closed."""
+        """Wait for ``share`` bytes; raise FilesUnavailable after the end of the budget."""
         with self._lock:
             while not self._closed and self._used + share > self._max:
                 self._waiting += 1

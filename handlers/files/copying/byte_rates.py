@@ -1,11 +1,11 @@
 """Bytes a second: rates that copies share, and the rates that hold for one pool of copies (``Throttle``).
 
-A step of a copy has the bytes of one second and at most 64 MiB inside the kernel, and 1 MiB elsewhere. It is
-made at once if all earlier ones are paid for, and is then paid for itself. So a rate is kept on average, and
-no file is too large. If several threads wait, the most urgent kind of copy comes first, and within one kind
-the one that waits longest: replay waits for one step of a load at most.
+A step of a copy has the bytes of one second and at most 64 MiB inside the kernel, and 1 MiB elsewhere. It
+runs at once if all earlier ones have their share of the rate, and then takes its own share. So a rate holds
+on average, and no file is too large. If several threads wait, the most urgent kind of copy comes first, and
+within one kind the one that waits longest: replay waits for one step of a load at most.
 
-A rate can be changed, or removed, while threads wait.
+A rate can change, or disappear, while threads wait.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ByteRate:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Let waiting threads look whether they are closed."""
+        """Wake waiting threads to check for the end."""
         with self._changed:
             self._changed.notify_all()
 
@@ -125,7 +125,7 @@ class Throttle:
         return min([STEP_BYTES_MAX, *(limit for limit in limits if limit is not None)])
 
     def use(self, size_bytes: int) -> None:
-        """Wait until the bytes are within all rates, or the throttle is closed."""
+        """Wait until the bytes are within all rates, or the end of the throttle."""
         if not self.is_limited:
             return
         self._count(1)

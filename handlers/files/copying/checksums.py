@@ -16,11 +16,10 @@ none                      the file system has no checksums
 ========================  ====================================================================================
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the
-block size and the type of CRC, so the copy can be verified wherever it is, without asking HDFS. The type is
-not recorded: CRC32C is the default, old clusters have CRC32, and either proves the content. Both cost three
-times as much as CRC32C alone, which a caller can try first. The layout of blocks is not recorded either.
-Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own policies are
-computed as well.
+block size and the type of CRC, so verifying the copy works wherever it is, without HDFS. The record lacks the
+type: CRC32C is the default, old clusters have CRC32, and either proves the content. Both cost three times as
+much as CRC32C alone, which a caller can try first. The record lacks the layout of blocks, too. Those of an
+erasure-coded file contain every n-th mebibyte of it; there are checksums for Hadoop's own policies, too.
 """
 
 from __future__ import annotations
@@ -232,8 +231,8 @@ def _pack_crcs(crc: ChunkCrc, chunks: list[bytes]) -> memoryview:
 class _Blocks:
     """The MD5s of a file's blocks, from its CRCs.
 
-    An erasure-coded file consists of groups of ``units`` data blocks; its cells are distributed between them
-    in turn. HDFS digests the MD5s of a group once more. A replicated file has one unit.
+    An erasure-coded file consists of groups of ``units`` data blocks; they take its cells in turn. HDFS
+    digests the MD5s of a group once more. A replicated file has one unit.
     """
 
     def __init__(self, units: int, crcs_per_cell: int, crcs_per_block: int) -> None:
@@ -296,9 +295,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def parse_checksum(location: Location, recorded: str | None) -> Checksum | None:
-    """Return the checksum that the bytes of ``location`` must have;
-    None if there is none or it cannot be verified.
-    """
+    """Return the checksum that the bytes of ``location`` must have; None without a verifiable one."""
     if recorded is None:
         return None
     text = recorded.lower()

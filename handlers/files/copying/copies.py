@@ -1,18 +1,18 @@
 """Verified copies of source files, one at a time.
 
-The content of a source file is expected at two locations: the path that the event recorded, and the change
+The content of a source file may be at two locations: the path that the event recorded, and the change
 manager's copy ``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication.md
-§1.6). The recorded path comes first, unless the checksum cannot be recomputed here. In that case the change
+§1.6). The recorded path comes first, unless this machine cannot compute the checksum. In that case the change
 manager comes first: a file of that name *is* the recorded content, while the source path may hold a successor
-of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY; reference:
+of the same size. A copy tries both in turn, five attempts in all (Hive's MAX_IO_RETRY; reference:
 hive-replication.md §3.8).
 
 Promises:
 
 * The target file has the recorded content or, without a verifiable checksum, the content of a source file
   that did not change between the start and the end of the copy.
-* It appears completely or not at all. Copying again changes and writes nothing. An existing target is never
-  deleted first.
+* It appears completely or not at all. Copying again changes and writes nothing. It never deletes an existing
+  target first.
 * A crash leaves at most hidden files, which the next copy into the directory removes.
 """
 
@@ -59,8 +59,9 @@ class CopyTask:
     source: SourceFile
     target_uri: str
     above_uri: str | None = None
-    """A directory of the target that must be there; None for no check. Otherwise missing directories are
-    created."""
+    """A directory of the target that must be there; None for no check. Copies create other missing
+    directories.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ def build_copy_task(
     the location of a table or partition on the target.
 
     The file keeps its name and its ACID directory, without the visibility suffix; a base gets
-    ``base_suffix``. ``table_root`` is the location that the metastore created for the table: nothing is
-    copied unless the directory above it is there. The table's own directory may be missing, because Hive
-    removes it with another table that has the same one. Raises UnsafePath.
+    ``base_suffix``. ``table_root`` is the location that the metastore created for the table: copies need the
+    directory above it. The table's own directory may be missing, because Hive removes it with another table
+    that has the same one. Raises UnsafePath.
     """
     directory = parse_location(target_root)
     subdir = to_target_subdir(source.subdir, base_suffix)
@@ -106,8 +107,8 @@ def _allow() -> None:
 class Copier:
     """Copies files between the file systems of ``file_systems``; thread-safe.
 
-    With ``sweeps`` False the unfinished files of other processes are kept; use it if several processes write
-    into one directory.
+    With ``sweeps`` False the unfinished files of other processes stay; use it if several processes write into
+    one directory.
     """
 
     def __init__(
@@ -147,8 +148,7 @@ class Copier:
     def settle(self, directory: Location) -> None:
         """Make all copies durable published in a directory; raise FilesUnavailable.
 
-        Needed even after a copy that was skipped: the process that made it may have been killed before this
-        step.
+        Needed even after a skipped copy: a kill may have stopped the process that made it before this step.
         """
         with mark_target_errors():
             self._file_systems.of(directory).settle(directory)
@@ -164,9 +164,9 @@ class Copier:
     ) -> Copied:
         """Copy the recorded content of ``task.source`` to the target file, which is durable after ``settle``.
 
-        Raises FileLost if neither the source nor the change manager has the content; Refused if both exist
-        but may not be read, or if the target may not be written; UnsafePath for names outside the allowed
-        directories; FilesUnavailable for transient failures and if ``cancelled`` is set meanwhile.
+        Raises FileLost if neither the source nor the change manager has the content; Refused without the
+        right to read both, or to write the target; UnsafePath for names outside the allowed directories;
+        FilesUnavailable for transient failures and if ``cancelled`` is set meanwhile.
         """
         started = time.monotonic()
         target = parse_location(task.target_uri)
@@ -205,8 +205,8 @@ class Copier:
         return self._allowed
 
     def _is_encrypted(self, origins: list[FileOrigin]) -> bool:
-        """Return whether the recorded checksum is that of encrypted bytes;
-        raise FilesUnavailable if that cannot be found out.
+        """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that is
+        unknown.
         """
         for origin in origins:
             if origin.checksum is not None:
@@ -215,7 +215,7 @@ class Copier:
         return False
 
     def _require_reachable(self, origins: list[FileOrigin]) -> None:
-        """Raise FilesUnavailable if files may seem lost because their file system is not mounted."""
+        """Raise FilesUnavailable if files may seem lost because of a missing mount."""
         for origin in origins:
             if origin.from_change_manager:
                 require_directory(self._file_systems, origin.location.parent)
@@ -320,8 +320,8 @@ class Copier:
     def _find_recorded_content(
         self, checksum: Checksum | None, target: Location, transfer: Transfer
     ) -> int | None:
-        """Return the size of the target if it already has the recorded checksum,
-        so that the source is not needed.
+        """Return the size of the target if it already has the recorded checksum, which makes the source
+        unnecessary.
         """
         if checksum is None:
             return None

@@ -105,7 +105,7 @@ class UnsettledCopies:
 
     @property
     def is_due(self) -> bool:
-        """Whether the copies must be settled before the next one begins."""
+        """Whether the next copy must wait for the end of these."""
         return len(self._copies) >= self._files_max or time.monotonic() - self._since_s >= UNSETTLED_S
 
     def add(self, handle: CopyHandle, copied: Copied) -> None:

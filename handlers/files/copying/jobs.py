@@ -4,7 +4,7 @@ the port that loads and cycles use, and the fence of such a job.
 A process of a job can outlive the one that started it, on another machine, and must not publish files then.
 Each job therefore has a *fence*: a hidden file on the target that exists while the job may write. A copy
 looks for it right before it appears under its name. The starter removes it when the job has ended, for any
-reason. If the starter was killed, the next process that copies into the directory removes it like any other
+reason. After a kill of the starter, the next process that copies into the directory removes it like any other
 leftover.
 """
 
@@ -51,7 +51,7 @@ class JobStatus:
     """Estimate; None before the first file."""
     failed: int = 0
     restarts: int = 0
-    """How often the processes of the job were started again."""
+    """Number of restarts of the job's processes."""
 
 
 class CopyJobs(Protocol):
@@ -66,9 +66,7 @@ class CopyJobs(Protocol):
         """The totals of all jobs so far."""
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether so many files are copied by a job;
-        otherwise the caller's own copy threads take them.
-        """
+        """Return whether a job copies so many files; otherwise the caller's own copy threads take them."""
 
     def run(
         self,
@@ -78,7 +76,7 @@ class CopyJobs(Protocol):
         stopping: threading.Event,
         beat: Callable[[], None] = lambda: None,
     ) -> Sequence[Outcome]:
-        """Copy all files and return their outcomes in the same order, once nothing is written any more.
+        """Copy all files and return their outcomes in the same order, once all writing has stopped.
 
         A job that its environment ended gives FilesUnavailable for the files that it did not reach, never
         FileLost. ``guard`` is called repeatedly and ends the job by an error. Raises that error, Interrupted

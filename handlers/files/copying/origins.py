@@ -1,15 +1,15 @@
 """The places of a source file's content, its proof, and the error if it is nowhere.
 
-The path that the event recorded comes first, unless the checksum cannot be recomputed here. In that case the
-change manager comes first: a file of that name *is* the recorded content, while the source path may hold a
-successor of the same size.
+The path that the event recorded comes first, unless this machine cannot compute the checksum. In that case
+the change manager comes first: a file of that name *is* the recorded content, while the source path may hold
+a successor of the same size.
 
-A recorded checksum of HDFS does not say which type of CRC it was computed with. The default is CRC32C;
-clusters that began before Hadoop 2 have CRC32. Both cost three times as much as CRC32C alone (``checksums``),
-so only that one is computed at first. If it does not prove the content, the source is read again with both. A
-file system that turns out to have files of the other type gets both from then on, and is not read twice
-again. The answer is always the one that both types give on the bytes copied: the second reading counts only
-if the CRC32C of both readings is the same.
+A recorded checksum of HDFS lacks the type of its CRC. The default is CRC32C; clusters that began before
+Hadoop 2 have CRC32. Both cost three times as much as CRC32C alone (``checksums``), so a copy computes only
+that one at first. If it does not prove the content, it reads the source again with both. A file system that
+turns out to have files of the other type gets both from then on, and needs no second reading. The answer is
+always the one that both types give on the bytes copied: the second reading counts only if the CRC32C of both
+readings is the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FileOrigin:
     location: Location
     from_change_manager: bool
     checksum: Checksum | None
-    """The checksum that its bytes must have; None if there is none that can be verified."""
+    """The checksum that its bytes must have; None without a verifiable one."""
 
 
 def list_origins(
@@ -45,7 +45,7 @@ def list_origins(
 ) -> list[FileOrigin]:
     """Return the one or two locations of the content of ``source``, in the order to try them.
 
-    The checksum of an encrypted file is that of its stored bytes, so it cannot be verified. Raises UnsafePath
+    The checksum of an encrypted file is that of its stored bytes, which makes it useless. Raises UnsafePath
     if a location lies outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
@@ -106,7 +106,7 @@ class CrcTypes:
         """Return whether ``copied``, the digest of the bytes copied from ``location``, proves the recorded
         content.
 
-        ``read_again`` adds the content of ``location`` to a digest; its errors are passed on.
+        ``read_again`` adds the content of ``location`` to a digest; and may raise its own errors.
         """
         if copied.proves(checksum.recorded):
             return True

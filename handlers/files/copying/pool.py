@@ -4,9 +4,9 @@ with a bounded queue and a bound on bytes in flight.
 ``beat`` is called while a caller waits, whenever bytes have moved, a copy has ended or one waits for its rate
 since the last look. So a copy of hours sends heartbeats, and one that transfers nothing does not.
 
-A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts when a copy is
-submitted and the pool has fewer than ``workers``, and ends when the queue is empty. So a pool costs no thread
-while nothing is copied, and a daemon can have hundreds of them.
+A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts with a new copy if
+the pool has fewer than ``workers``, and ends when the queue is empty. So a pool without copies costs no
+thread, and a daemon can have hundreds of them.
 
 A worker takes small files one after another and makes their names durable together
 (``handles.UnsettledCopies``); a copy has ended only after that. Then it leaves its thread to the other pools,
@@ -39,7 +39,7 @@ WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
 _SMALL_BYTES: Final = 1024 * 1024
-"""A larger file is not started while the names of others wait to be made durable."""
+"""A larger file does not start while the names of others wait for durability."""
 _POLL_S: Final = 0.2
 """How often a caller that waits looks for progress."""
 
@@ -117,7 +117,9 @@ class CopyPool:
         return self._copier.allowed
 
     def submit(self, task: CopyTask) -> CopyHandle:
-        """Queue ``task``; waits while the queue is full. Raises FilesUnavailable once the pool is closed."""
+        """Queue ``task``; waits while the queue is full. Raises FilesUnavailable after the
+        end of the pool.
+        """
         handle = CopyHandle(task)
         while not self._put(handle):
             self._report_progress()
@@ -141,8 +143,8 @@ class CopyPool:
     def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
         """Wait for all ``handles`` and return their results in the same order.
 
-        Raises the first error in that order, but only after every copy has ended, so that nothing is written
-        after the call. After ``timeout_s`` a copy that has not ended counts as FilesUnavailable.
+        Raises the first error in that order, but only after every copy has ended, so that no write follows
+        the call. After ``timeout_s`` a copy that has not ended counts as FilesUnavailable.
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -204,8 +206,8 @@ class CopyPool:
             return len(self._queue), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Cancel everything, stop the workers and return whether all ended within ``timeout_s``.
-        May be called twice.
+        """Cancel everything, stop the workers and return whether all ended within ``timeout_s``. A second
+        call is harmless.
         """
         with self._lock:
             self._closed = True
@@ -232,7 +234,7 @@ class CopyPool:
         self._budget.check()
 
     def _work(self) -> None:
-        """Copy until the queue is empty or some copies are settled, and then take the next turn."""
+        """Copy until the queue is empty or some copies are durable, and then take the next turn."""
         files_max = 1 if self._throttle.is_limited else UNSETTLED_MAX
         unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
         while (handle := self._next()) is not None:
@@ -251,7 +253,7 @@ class CopyPool:
             return self._pop() if self._queue else None
 
     def _pop(self) -> CopyHandle:
-        """Take the next copy, which counts as running from here on; the lock is held."""
+        """Take the next copy, which counts as running from here on; with the lock."""
         handle = self._queue.popleft()
         self._running.add(handle)
         self._room.notify()

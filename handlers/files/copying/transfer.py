@@ -4,11 +4,11 @@ and separates failures of the source from those of the target.
 A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors.
 Code that touches the source therefore runs inside ``mark_source_errors``.
 
-``checksums`` defines the comparison of the bytes. Without a checksum that can be verified, the source's state
-before and after the copy must be equal.
+``checksums`` defines the comparison of the bytes. Without a verifiable checksum, the source's state before
+and after the copy must be equal.
 
-A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that
-exists there is the recorded content, and is preferred to the source path (see ``copies``).
+An unverifiable checksum is still useful: the change manager names its copies by it. A copy that exists there
+is the recorded content, and takes precedence over the source path (see ``copies``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.errors import FilesUnavailable, NotFound, TidelineError
 
 Guard = Callable[[], AbstractContextManager[None]]
 Reserve = Callable[[int], AbstractContextManager[None]]
-"""Called with the size of a file before its bytes are copied; may wait."""
+"""Called with the size of a file before copying its bytes; may wait."""
 Moved = Callable[[int], None]
 """Called with the number of bytes after each step of a transfer or verification."""
 STEP_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -74,8 +74,8 @@ class mark_source_errors:  # noqa: N801
 
 # N801: used like a function; a class, because a generator costs as much as a system call
 class mark_target_errors:  # noqa: N801
-    """Turn NotFound for the target directory into FilesUnavailable:
-    unlike a missing source file, it can be created again.
+    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, the copy
+    can create it again.
     """
 
     __slots__ = ()

@@ -2,11 +2,11 @@
 
 Publishing differs, because not every store has a rename:
 
-* Other file systems of pyarrow (local ones, in tests): a hidden file in the same directory is moved to its
-  final name. If the name is taken and the move fails, the old file is removed first: for a moment readers
-  find neither.
-* Object stores: a file of up to 16 MiB is kept in memory and sent completely by ``publish``, as one atomic
-  PUT. A larger one is written to a hidden key and then copied on the server to its final name. Above 4 GiB
+* Other file systems of pyarrow (local ones, in tests): a hidden file in the same directory moves to its final
+  name. If the name exists and the move fails, the old file disappears first: for a moment readers find
+  neither.
+* Object stores: a file of up to 16 MiB stays in memory and goes out completely by ``publish``, as one atomic
+  PUT. A larger one goes to a hidden key, and then by a copy on the server to its final name. Above 4 GiB
   servers refuse such a copy; the object is written under its final name, and removed if it turns out wrong.
   (The library completes an upload when its stream is dropped; it cannot abandon one.)
 
@@ -83,7 +83,7 @@ class ArrowFiles:
             return ArrowReader(self._library.open_input_stream(self._path_of(location)), location)
 
     def is_encrypted(self, location: Location) -> bool:  # noqa: ARG002, PLR6301 - required by the port
-        """Return False: bytes are read as they are stored."""
+        """Return False: readers get the stored bytes."""
         return False
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:

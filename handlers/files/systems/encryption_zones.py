@@ -38,11 +38,11 @@ def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
 
 
 def is_encrypted(blind: Any, location: Location) -> bool:
-    """Return whether a file is encrypted; raise the client's error if the file cannot be opened for another
+    """Return whether a file is encrypted; raise the client's error if the file fails to open for another
     reason.
 
-    ``blind`` is a client without key server. The answer is not remembered, because a directory may become a
-    zone once it is empty.
+    ``blind`` is a client without key server. It does not remember the answer, because a directory may become
+    a zone once it is empty.
     """
     try:
         blind.read(location.path).close()

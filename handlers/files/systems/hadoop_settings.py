@@ -14,7 +14,7 @@ from state.errors import ConfigError
 
 
 FILES: Final = ("core-site.xml", "hdfs-site.xml")
-"""In the order in which they are read; a later file takes precedence."""
+"""In this order; a later file takes precedence."""
 CONF_DIR: Final = "HADOOP_CONF_DIR"
 _HOME: Final = "HADOOP_HOME"
 _PREFIXES: Final = (

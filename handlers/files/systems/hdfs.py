@@ -82,8 +82,8 @@ class HdfsFiles:
     """Files on HDFS."""
 
     def __init__(self, client: Any, blind: Any = None) -> None:
-        """``blind`` is a client without key server;
-        None if none is configured, so that no encrypted file can be read.
+        """``blind`` is a client without key server; None without a configured one, so that encrypted files
+        are unreadable.
         """
         self._client = client
         self._blind = blind
@@ -175,7 +175,7 @@ class HdfsReader:
         return len(data)
 
     def read_chunk(self, buffer: memoryview, /) -> bytes:
-        """Return the client's bytes, which need not be copied to ``buffer``."""
+        """Return the client's bytes, without a copy to ``buffer``."""
         with _translate_errors(self._location):
             data: bytes = self._stream.read(len(buffer))
         return data

@@ -5,7 +5,7 @@ directory. The last step serves all files renamed before it (``settle``), so tha
 the disk once and not twice. With ``fsync`` off, a power failure (but not a crash of Tideline) may lose files
 that the target's metastore already considers committed.
 
-No symbolic link below a trusted root is followed (``unlinked_paths``): a link planted in a warehouse would
+It follows no symbolic link below a trusted root (``unlinked_paths``): a link planted in a warehouse would
 otherwise make Tideline copy any file that the daemon may read, or remove any that it may write. Every call
 opens the directory without links first and then uses the name in it, so that a directory exchanged for a link
 meanwhile changes nothing.
@@ -104,7 +104,7 @@ class LocalFiles:
         return reader
 
     def is_encrypted(self, location: Location) -> bool:  # noqa: ARG002, PLR6301 - required by the port
-        """Return False: bytes are read as they are stored."""
+        """Return False: readers get the stored bytes."""
         return False
 
     # ARG002: required by the port; nothing to reserve here
@@ -135,7 +135,7 @@ class LocalFiles:
                 _unlink(directory, location.name)
 
     def remove_tree(self, location: Location) -> None:
-        """Remove a directory; links in it are removed and not followed."""
+        """Remove a directory; remove links in it without following them."""
         with _OsErrors(location), self._directory_of(location) as directory:
             if directory is not None:
                 with suppress(FileNotFoundError):
@@ -235,7 +235,7 @@ class LocalWriter:
                 data = data[os.write(self.fd, data) :]
 
     def publish(self) -> None:
-        """Fsync and rename; Hadoop's checksums of a replaced file are removed first."""
+        """Fsync and rename; remove Hadoop's checksums of a replaced file first."""
         assert not self._published, self.location
         with _OsErrors(self.location):
             if self._fsync:
@@ -262,8 +262,8 @@ class LocalWriter:
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file or directory;
-    None for a link or if it vanished after the directory was read.
+    """Return the entry of a file or directory; None for a link or if it vanished after the reading of the
+    directory.
     """
     if child.is_symlink():
         return None
@@ -354,8 +354,6 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
 
 
 def _to_tideline_error(error: OSError, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree for a failed system call;
-    one that is not listed counts as transient.
-    """
+    """Return the error of Tideline's tree for a failed system call; an unlisted one counts as transient."""
     kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
     return kind(message, path=printable(str(location)), reason=error.strerror or str(error), hint=hint)

@@ -89,8 +89,8 @@ def open_file_systems(
 
     The paths of ``trusted`` directories, which an operator has named, may contain symbolic links.
 
-    Raises ConfigError for options of an unknown scheme. Invalid options are reported when a file system is
-    first used.
+    Raises ConfigError for options of an unknown scheme. The first use of a file system reports invalid
+    options.
     """
     systems = FileSystems(FACTORIES, options)
     systems.trust(trusted)

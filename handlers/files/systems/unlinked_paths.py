@@ -1,9 +1,9 @@
 """Opens local paths of which no component may be a symbolic link.
 
-A writer of a warehouse can put a symbolic link there. If Tideline followed it, it would copy a file
-from outside of the roots that may be read, or remove a directory outside of the target. The kernel checks all
-components in one call (``openat2`` with ``RESOLVE_NO_SYMLINKS``, Linux 5.6). Older kernels, and containers
-that forbid the call, open one component after another with ``O_NOFOLLOW``.
+A writer of a warehouse can put a symbolic link there. If Tideline followed it, it would copy a file from
+outside of the readable roots, or remove a directory outside of the target. The kernel checks all components
+in one call (``openat2`` with ``RESOLVE_NO_SYMLINKS``, Linux 5.6). Older kernels, and containers that forbid
+the call, open one component after another with ``O_NOFOLLOW``.
 
 A trusted root is a directory that an operator has named. Its own path may contain links; the path below it
 may not.
@@ -21,7 +21,7 @@ from typing import Final
 
 
 DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-"""Flags for a directory whose names are looked up or changed, which needs no right to list it."""
+"""Flags for looking up or changing names in a directory, which needs no right to list it."""
 
 _OPENAT2: Final = 437
 _RESOLVE_NO_SYMLINKS: Final = 0x04

@@ -1,9 +1,9 @@
 """GSSAPI (RFC 2744) of the system's Kerberos library, as far as a client needs it.
 
-The functions are called through ``ctypes``: the packages that wrap them exist only as source code on Linux,
-so each installation would need a compiler and Kerberos' headers. The interface of the library is a standard
-and has been stable for decades. All memory that the library allocates is released here. Calls may wait for
-the KDC; they do not hold the interpreter's lock.
+It calls the functions through ``ctypes``: the packages that wrap them exist only as source code on Linux, so
+each installation would need a compiler and Kerberos' headers. The interface of the library is a standard and
+has been stable for decades. It releases all memory that the library allocates. Calls may wait for the KDC;
+they do not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Context:
         the first principal of the store) with credentials of ``store``.
 
         The keys of ``store`` are those of the library: ``client_keytab`` and ``ccache``. If it is empty, the
-        process' own ticket cache is used.
+        process' own ticket cache applies.
         """
         self._handle = c_void_p()
         self._service, self._client, self._store = service, client, store
@@ -181,7 +181,7 @@ class Context:
         return result
 
     def unwrap(self, token: bytes) -> tuple[bytes, bool]:
-        """Return the message of a token and whether it was encrypted; raise GssapiError if changed on its
+        """Return the message of a token and whether it has encryption; raise GssapiError if changed on its
         way.
         """
         minor, state, output = c_uint32(), c_int(), _Buffer()

@@ -22,7 +22,7 @@ from state.errors import LoginFailed
 _LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 4}
 _MESSAGE_BYTES_MAX: Final = 0xFFFFFF
 _PROTOCOL: Final = -1765328384
-"""Error codes of the Kerberos protocol are counted from here; those of the library follow from 128 on."""
+"""Error codes of the Kerberos protocol begin here; those of the library follow from 128 on."""
 _TICKET_EXPIRED: Final = _PROTOCOL + 32
 _HINTS: Final = {
     _PROTOCOL + 1: "The principal's entry at the KDC has expired; renew it there.",
@@ -82,7 +82,7 @@ class Plain:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the password was sent."""
+        """Whether the password is on its way."""
         return self._sent
 
     @property
@@ -117,7 +117,7 @@ class Kerberos:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the protection of calls is agreed on."""
+        """Whether there is an agreement on the protection of calls."""
         return self._protection is not None
 
     @property
@@ -148,8 +148,8 @@ class Kerberos:
             destroy_ticket_cache(_ticket_cache(self._login))
 
     def _discard_expired_tickets(self, error: GssapiError) -> None:
-        """Discard tickets that could not be renewed:
-        as long as there are any, the library only says that they have expired.
+        """Discard tickets after a failed renewal: as long as there are any, the library only says that they
+        have expired.
 
         The next attempt then reports why the KDC issues no new ones.
         """

@@ -154,13 +154,13 @@ class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
         self._channel = channel
         self._protection = protection
         self._remaining = 0
-        """Bytes of the current frame that were not read from the channel."""
+        """Unread bytes of the current frame."""
         self._message = memoryview(b"")
         """The unread rest of a frame processed as a whole."""
 
     @property
     def is_protected(self) -> bool:
-        """Whether messages are signed or encrypted."""
+        """Whether messages have signatures or encryption."""
         return self._protection is not None
 
     def write(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
 Hive adds a constraint as a whole, all columns in one call, and drops constraints of any kind by name. Reading
-takes one call for each kind, because the call for all kinds exists in Hive 4 only. All calls are derived from
+takes one call for each kind, because the call for all kinds exists in Hive 4 only. All calls follow from
 ``handlers.structs.constraints.CONSTRAINT_KINDS``.
 """
 
@@ -74,7 +74,7 @@ class ConstraintCalls(Session):
     def add_constraint(self, kind: ConstraintKind[C], columns: Sequence[C]) -> None:
         """Add one constraint, or several of one column each.
 
-        Raises NotFound if the table is missing and InvalidRequest if the name is taken. The table that a
+        Raises NotFound if the table is missing and InvalidRequest for an existing name. The table that a
         foreign key refers to must have the primary key.
         """
         self._invoke(_ADD[kind], kind.add_request(**{kind.add_field: list(columns)}))
@@ -83,7 +83,7 @@ class ConstraintCalls(Session):
         """Drop a constraint of any kind by its name; raise NotFound if it does not exist.
 
         The server answers a missing constraint with an internal error, because it throws an exception that
-        the call does not declare. The constraints are then listed to tell the two cases apart.
+        the call does not declare. Listing the constraints then distinguishes the two cases.
         """
         try:
             self._invoke(_DROP, DropConstraintRequest(dbname=db, tablename=table, constraintname=name))

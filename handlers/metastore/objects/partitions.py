@@ -1,7 +1,7 @@
 """Partitions: lookups, changes, renames and drops.
 
-Lookups and additions of many partitions are split into batches, so that the metastore answers each in bounded
-time and memory.
+Lookups and additions of many partitions have batches, so that the metastore answers each in bounded time and
+memory.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class PartitionCalls(Session):
     ) -> list[Partition]:
         """Return those of the named partitions that exist, in any order within batches of ``BATCH``.
 
-        Without columns, which Hive can omit since 4.1, the partitions of a wide table are returned five times
+        Without columns, which Hive can omit since 4.1, the partitions of a wide table arrive five times
         faster.
         """
         partitions: list[Partition] = []
@@ -159,7 +159,7 @@ class PartitionCalls(Session):
         return self._invoke(_NAMES, db, table, _ALL if limit is None else limit)
 
     def all_partitions(self, db: str, table: str) -> Iterator[Partition]:
-        """Yield all partitions, fetched in batches; partitions dropped in the meantime are skipped."""
+        """Yield all partitions, fetched in batches, without those dropped in the meantime."""
         names = self.partition_names(db, table)
         for start in range(0, len(names), BATCH):
             yield from self._some_partitions(db, table, names[start : start + BATCH])
@@ -185,10 +185,10 @@ class PartitionCalls(Session):
     ) -> None:
         """Add partitions. Existing ones stay unchanged, or raise AlreadyExists if ``if_not_exists`` is False.
 
-        With ``if_not_exists``, partitions are added in batches of ``BATCH``, each batch completely or not at
-        all (with Derby, the server's stack overflows at some thousands). Without it, all are added in one
-        call, all or none. ``environment`` is ignored before Hive 4.0. The partitions' ``writeId`` is logged
-        with the event but not stored (4.2); ``alter_partitions`` stores it.
+        With ``if_not_exists``, it adds partitions in batches of ``BATCH``, each batch completely or not at
+        all (with Derby, the server's stack overflows at some thousands). Without it, it adds all in one call,
+        all or none. ``environment`` has no effect before Hive 4.0. The partitions' ``writeId`` is logged with
+        the event but not stored (4.2); ``alter_partitions`` stores it.
         """
         size = BATCH if if_not_exists else max(1, len(partitions))
         for start in range(0, len(partitions), size):
@@ -290,7 +290,7 @@ class PartitionCalls(Session):
         """Drop partitions by name, ``BATCH`` in one call;
         raise NotFound if one is missing, unless ``if_exists``.
 
-        Each batch is dropped completely or not at all.
+        Each batch disappears completely or not at all.
         """
         for start in range(0, len(names), BATCH):
             request = DropPartitionsRequest(

@@ -137,7 +137,8 @@ class StatisticsCalls(Session):
     ) -> list[ColumnStatisticsObj]:
         """Return the available statistics for ``columns`` of a table.
 
-        For a transactional table, statistics are returned only if they are correct for ``valid_write_ids``.
+        For a transactional table, the metastore returns statistics only if they are correct for
+        ``valid_write_ids``.
         """
         request = TableStatsRequest(
             dbName=db,
@@ -157,8 +158,8 @@ class StatisticsCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> dict[str, list[ColumnStatisticsObj]]:
-        """Return the available statistics for ``columns``, by partition name;
-        partitions without statistics are omitted.
+        """Return the available statistics for ``columns``, by partition name; without partitions that have
+        none.
         """
         request = PartitionsStatsRequest(
             dbName=db,

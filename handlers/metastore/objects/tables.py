@@ -144,9 +144,9 @@ class TableCalls(Session):
     ) -> None:
         """Replace the table ``db.name`` by ``table``; a different name in ``table`` renames it.
 
-        ``expected`` is a parameter and its value: the table is changed only if it still has that value,
-        otherwise InvalidRequest is raised. To keep the statistics of a transactional table, the write id must
-        be given here and in ``table.writeId``, with a write-id list that includes it (reference:
+        ``expected`` is a parameter and its value: the metastore changes the table only if it still has that
+        value, and otherwise raises InvalidRequest. To keep the statistics of a transactional table, give the
+        write id here and in ``table.writeId``, with a write-id list that includes it (reference:
         hive-replication.md §0c.6). Before Hive 4, these three arguments raise Unsupported.
         """
         context = to_environment(environment)

@@ -1,4 +1,4 @@
-"""Reading tables from the metastore while events are applied.
+"""Reading tables from the metastore while the catalog applies events.
 
 ``loader`` selects the table to load next and handles failures, ``steps`` loads it, ``pauses`` says when.
 ``listings`` reads from the metastore, ``table_loads`` turns that into the entries of each follower,

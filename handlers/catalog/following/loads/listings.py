@@ -46,7 +46,7 @@ class ListingRequest:
     trusted: bool
     """Whether a follower may load the table from its properties."""
     progress: LoadProgress | None
-    """How far the table is loaded in pieces."""
+    """Progress of a load in pieces."""
     names: Sequence[str] | None
     """The names of its partitions in order, if listed before."""
     size: int
@@ -96,7 +96,7 @@ def _read_table(source: Metastore, followers: Sequence[Follower], name: str) -> 
 
 
 def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as_of: int) -> Piece:
-    """Read the next piece of a table; the names are listed once."""
+    """Read the next piece of a table; one call lists the names."""
     names = request.names
     if names is None:
         names = _read_names(source, table, request.pause)
@@ -131,8 +131,8 @@ def _read_whole(
 ) -> Sequence[str] | Mapping[str, Mapping[str, str]]:
     """Return the names of all partitions, or their values with the parameters that followers read.
 
-    A piece that contains all partitions is not listed again. Names of several pieces are: events that arrived
-    between the pieces are only in the staged content.
+    A piece that contains all partitions needs no second listing. Names of several pieces do: events that
+    arrived between the pieces are only in the staged content.
     """
     read = piece if piece is not None and piece.is_whole else None
     if all(one.names_suffice(table) for one in followers):
@@ -166,7 +166,7 @@ class TextList(Sequence[str]):
     def take(texts: list[str], pause: Callable[[], None] = lambda: None) -> TextList:
         """Move all texts out of a list, which is empty afterwards. Calls ``pause`` after each block.
 
-        The list's strings are freed block by block, if nothing else refers to them.
+        This frees the list's strings block by block, if nothing else refers to them.
         """
         made = TextList()
         made._length = len(texts)

@@ -1,9 +1,8 @@
 """Selects the table to load next, continues its load, and handles failures. One table's load is in ``steps``.
 
-A table whose listing the metastore fails to serve (an internal error, or no answer in time) is postponed, and
-the others are loaded. Tries of such tables take at most a tenth of the time. If several tables in a row fail,
-or the metastore does not answer at all, all loads pause for a while (``pauses``). Events are applied
-meanwhile.
+A table whose listing the metastore fails to serve (an internal error, or no answer in time) waits, and the
+others load. Tries of such tables take at most a tenth of the time. If several tables in a row fail, or the
+metastore does not answer at all, all loads pause for a while (``pauses``). Events are applied meanwhile.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ class Loader:
     def load_next(self, wait_s: float = 0.0) -> bool:
         """Continue with a waiting table, or with a piece of it; return False if none is due.
 
-        Waits for the metastore's answer for at most ``wait_s``. A load that the metastore fails to serve is
-        postponed. Raises Transient if the store fails.
+        Waits for the metastore's answer for at most ``wait_s``. Postpones a load that the metastore fails to
+        serve. Raises Transient if the store fails.
         """
         if self._steps is None:
             self._steps = self._begin_next()

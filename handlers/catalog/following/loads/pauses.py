@@ -30,11 +30,11 @@ class LoadPauses:
         """Failed loads since the last one that did not fail."""
 
     def allow_loads(self) -> bool:
-        """Whether tables may be loaded now."""
+        """Whether tables may load now."""
         return not _is_paused(self._loads_from_s, self.clock())
 
     def allow_retries(self) -> bool:
-        """Whether tables may be loaded now whose last load failed."""
+        """Whether tables may load now whose last load failed."""
         return not _is_paused(self._retries_from_s, self.clock())
 
     def measure_s(self, began_s: float) -> float:

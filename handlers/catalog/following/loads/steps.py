@@ -1,4 +1,4 @@
-"""Loads one table from the source into all followers, in steps between which events are applied.
+"""Loads one table from the source into all followers, in steps, with events in between.
 
 Snapshot protocol for one table:
 
@@ -6,15 +6,15 @@ Snapshot protocol for one table:
 2. List the table's partitions.
 3. Store them together with ``as_of``; from then on, apply every later event on top.
 
-Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and
-events are applied meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``). Events of
-the table applied or skipped meanwhile are applied again after step 3 (``missed_events``). If one of them
-changes the scope of the load, the listing is not used.
+Every table has its own ``as_of``. So a table can load at any time, loading continues after a crash, and
+events apply meanwhile. Steps 1 and 2 call the metastore, in their own thread (``listings``). Events of the
+table applied or skipped meanwhile apply again after step 3 (``missed_events``). If one of them changes the
+scope of the load, the catalog drops the listing.
 
 If a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: one listing gives
 the names, and each step fetches the partitions of one piece. Other followers receive their listing with the
-last piece. Everything is listed after ``as_of``, and every later event reaches the staged content or, after
-the last piece, all followers. So the order of pieces and events makes no difference.
+last piece. All listings follow ``as_of``, and every later event reaches the staged content or, after the last
+piece, all followers. So the order of pieces and events makes no difference.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class LoadSteps:
     def load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True if it is complete.
 
-        A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises
-        Transient; then nothing has changed.
+        Quarantines a table that the source refuses to return, or with inconsistent content. Raises Transient;
+        then nothing has changed.
         """
         before, self._began_s = self._states.state(name), self._pauses.clock()
         reading = self._missed.begin(name)
@@ -112,8 +112,8 @@ class LoadSteps:
         return finished
 
     def check_columns(self, name: str, _reason: str) -> Steps:
-        """Find out whether appended columns have reached the table's partitions;
-        return True if not, so that it is not loaded.
+        """Find out whether appended columns have reached the table's partitions; return True if not, which
+        makes a load unnecessary.
         """
         check, before = self._checks.get(name), self._states.state(name)
         if check is not None and check.is_possible and check.found is None:
@@ -251,8 +251,8 @@ class LoadSteps:
         pairs: Sequence[tuple[Follower, FollowerChange]],
         reason: str,
     ) -> bool:
-        """Hand the loads to the followers; return whether the table is complete.
-        One that changed meanwhile is loaded from its beginning.
+        """Hand the loads to the followers; return whether the table is complete. A load of one that changed
+        meanwhile starts again.
         """
         listing = loads.listing
         if not loads.take(pairs):
@@ -274,8 +274,8 @@ class LoadSteps:
         self._states.finish_load(txn, table.name)
 
     def _forget_missing(self, name: str) -> None:
-        """Forget a table that does not exist:
-        the event that drops or renames it is still to come or was applied.
+        """Forget a table that does not exist: the event that drops or renames it is still to come, or has
+        passed.
         """
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)
@@ -284,7 +284,7 @@ class LoadSteps:
 
 
 class _MissedObserver(NullObserver):
-    """Events missed have been counted before; only a new problem is reported."""
+    """The counts already include missed events; this reports only a new problem."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

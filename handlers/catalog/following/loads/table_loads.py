@@ -52,9 +52,7 @@ class TableLoads:
         return any(load.write(store) for _, load in self._loads)
 
     def take(self, pairs: Sequence[tuple[Follower, FollowerChange]]) -> bool:
-        """Step 3; return False if staged content does not fit,
-        so that the table must be loaded from its beginning.
-        """
+        """Step 3; return False if staged content does not fit, so that the load must start again."""
         return all(
             change.take_load(load)
             for loading, load in self._loads
