@@ -1,3 +1,1 @@
-"""Flat event tables on Spark, and beside them the key log and query mining,
-which need no Spark. See ``DESIGN.md``.
-"""
+"""Flat event tables on Spark, and the key log and query mining, which need no Spark. See ``DESIGN.md``."""

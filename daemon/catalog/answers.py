@@ -57,7 +57,7 @@ class SourceView(ABC):
 
     @abstractmethod
     def counts(self) -> Answer:
-        """Return figures about the source beside the number of tables."""
+        """Return figures about the source in addition to the number of tables."""
 
     def state(self, table: str) -> str:
         """Return whether answers about a table are current: ``following``, ``loading`` or ``quarantined``."""

@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class CatalogMetrics(MetricTable):
-    """The metrics of catalogs, beside those of every projection."""
+    """The metrics of catalogs, in addition to those of every projection."""
 
     common = ("projection",)
 

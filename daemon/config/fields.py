@@ -187,7 +187,7 @@ Name = Annotated[
         "have at most 63 characters",
     ),
 ]
-"""Name of a source, target or policy; also used in metrics, file names and environment variables."""
+"""Name of a source, target or policy, for metrics, file names and environment variables, too."""
 
 ObjectName = Annotated[
     str,

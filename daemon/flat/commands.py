@@ -3,7 +3,7 @@ Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table,
 so stop its driver first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can
-run beside a driver.
+run in parallel with a driver.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Access:
     allows_anonymous: bool = True
     """Whether a client without token and certificate may view."""
     names: frozenset[str] = frozenset()
-    """Names of this machine in ``Host``, beside its own and ``localhost``."""
+    """Names of this machine in ``Host``, in addition to its own and ``localhost``."""
     operators: frozenset[str] = frozenset()
     """Names in certificates of clients that may operate; others may view."""
 

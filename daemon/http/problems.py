@@ -1,7 +1,7 @@
 """Errors as RFC 9457 describes them (``application/problem+json``), with the codes of the error tree.
 
-``code``, ``message``, ``hint`` and ``context`` are members beside those of the standard, so that a client of
-Tideline raises the same error as the daemon.
+``code``, ``message``, ``hint`` and ``context`` are members in addition to those of the standard, so that a
+client of Tideline raises the same error as the daemon.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bearer tokens in files, each with a name and a role; a file is read again when it has changed.
 
-So a token is exchanged without a restart: write the new one beside the old one (one per line), give it to the
-clients, then remove the old one. A comparison takes constant time, and includes every known token, so that
-the time of an answer shows nothing of them.
+So a token is exchanged without a restart: write the new one next to the old one (one per line), give it to
+the clients, then remove the old one. A comparison takes constant time, and includes every known token, so
+that the time of an answer shows nothing of them.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def _dead_letter(message: Any) -> DeadLetter:
 
 
 def _decode(letter: DeadLetter) -> tuple[Event, bool]:
-    """Decode ``letter``; also return whether it contains its event id. Raises BadInput."""
+    """Decode ``letter``; return it, and whether it contains its event id. Raises BadInput."""
     if "cut" in letter.error:
         raise LimitExceeded(
             "the dead letter contains only the beginning of the record", size_bytes=letter.error["cut"]

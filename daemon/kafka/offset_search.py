@@ -193,7 +193,7 @@ class OffsetReader:
             if message is None:
                 return
             at: Any = message.offset()
-            self._next = offset = at + 1  # also for a record beyond the range: the library has read it
+            self._next = offset = at + 1  # even for a record beyond the range: the library has read it
             if at >= end:
                 return
             value: Any = message.value()

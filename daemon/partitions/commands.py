@@ -152,7 +152,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
 def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     """Load TABLE again from the source's metastore and show the progress; ends its quarantine.
 
-    Queries see the old state until the load has ended. It continues in the daemon after an interrupt of this
+    Queries see the old state until the load finishes. It continues in the daemon after an interrupt of this
     command.
     """
     name = table.lower()

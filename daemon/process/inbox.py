@@ -3,9 +3,8 @@ files in a directory that only the daemon's user can write to.
 
 The file system decides who may change something: the directory lies in the state directory (mode 0700). HTTP
 writes requests for operators (``daemon.http.actions``). A request is one JSON file that appears whole, by
-rename. The addressed loop takes it between two batches, serves it and writes the
-answer beside it. A request that was being served when the daemon died is served again, so every request must
-be repeatable.
+rename. The addressed loop takes it between two batches, serves it and writes the answer next to it. A request
+that was being served when the daemon died is served again, so every request must be repeatable.
 
 The loop that serves a request also applies events, so no request may keep it for longer than about
 ``STEP_S``. A request that takes longer is done in steps (``SteppedWork``), and served again until it is

@@ -114,7 +114,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Masks secrets in texts and values; also a structlog processor."""
+    """Masks secrets in texts and values, as a structlog processor, too."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {

@@ -84,7 +84,7 @@ class Publisher:
     def publish(self, batch: Sequence[OutgoingEvent]) -> None:
         """Enqueue the records of ``batch`` that the topic does not have; wait only if the queue is full.
 
-        Raises KafkaUnavailable, also for a record that the topic refuses because of its size.
+        Raises KafkaUnavailable, even for a record that the topic refuses because of its size.
         """
         for item in batch:
             parts = len(item.records)

@@ -96,7 +96,7 @@ SWITCH_S: Final = 0.0005
 
 Each statement of a store and each operation on a socket gives up the turn, and gets it back only after this
 time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
-names were decoded, and accepting a storm of connections took 1.4 s instead of 0.1 s beside a busy thread.
+names were decoded, and accepting a storm of connections took 1.4 s instead of 0.1 s next to a busy thread.
 """
 
 

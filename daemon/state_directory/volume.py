@@ -1,7 +1,7 @@
 """The volume of the state directory as metrics, so that an alert comes before a write fails.
 
 Without space, the daemon cannot record positions, and everything waits. The daemon does not measure the
-directory itself: the free space counts, also for the other users of the volume.
+directory itself: the free space counts, including that for other users of the volume.
 """
 
 from __future__ import annotations

@@ -208,7 +208,8 @@ class DaemonStatus:
     """Everything that needs an operator, with the command that helps."""
     sections: Mapping[str, object] = field(default_factory=dict)
     """Values of the capabilities' sections, by the key of the ``StatusSection``. In JSON, they are fields
-    beside the others."""
+    next to the others.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -218,7 +219,7 @@ class DaemonStatus:
 
     @staticmethod
     def from_json(value: object, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-        """Return the status from its JSON form, also of an older or newer version; raise MalformedEvent."""
+        """Return the status from its JSON form, even of an older or newer version; raise MalformedEvent."""
         if not isinstance(value, dict):
             raise MalformedEvent(
                 "the daemon's status is not a JSON object",

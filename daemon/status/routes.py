@@ -61,7 +61,7 @@ def probe_routes(views: Views) -> list[Route]:
 
 
 def status_routes(views: Views) -> list[Route]:
-    """Return the routes of the status, beside those of the probes."""
+    """Return the routes of the status, in addition to those of the probes."""
     routes = _Routes(views)
     return [
         *probe_routes(views),

@@ -128,7 +128,7 @@ def _wait(
             if clock() >= end_s:
                 raise
             wanted = error.context.get("wanted_event_id")
-            if wanted is not None:  # of the first request: later events are not waited for
+            if wanted is not None:  # the event of the first request: the wait does not include later events
                 asked["event"] = str(wanted)
         except Overloaded:
             if clock() + RETRY_S >= end_s:

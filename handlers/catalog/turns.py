@@ -87,8 +87,8 @@ class Turns:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A computation beside the follower that calls ``give_way`` often;
-        the follower leaves it a share of the time, as readers.
+        """A computation in parallel with the follower that calls ``give_way`` often; the follower leaves it a
+        share of the time, as readers.
         """
         self._count(1)
         try:

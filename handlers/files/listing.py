@@ -166,7 +166,8 @@ def list_plain_files(
     allowed: AllowedRoots | None = None,
     skips_unsafe: bool = False,
 ) -> tuple[SourceFile, ...]:
-    """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
+    """Return the visible files of a plain table or partition in ``root_uri``, including those in
+    sub-directories.
 
     ``subdir`` of each is its directory relative to the root. It leaves out hidden files and directories, and
     at the source (with ``allowed``) files being written. With ``skips_unsafe``, it leaves out unusable names

@@ -1,6 +1,6 @@
 """The store on HBase: for a partition index that outgrows one machine or has several readers.
 
-Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users: docs/PARTITIONS.md, section
+Purpose, guarantees and failure behaviour: DESIGN.md next to this file. For users: docs/PARTITIONS.md, section
 HBase.
 
 Each module imports only those before it: ``layout`` (entries as cells, and conditions on them),

@@ -250,7 +250,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
                 )
                 self.handle.settimeout(self._remaining())
                 self.handle.do_handshake()
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # includes ssl.SSLError
             raise TTransportException(TTransportException.NOT_OPEN, str(error)) from error
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name

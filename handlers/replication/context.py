@@ -103,7 +103,7 @@ class Context:
         )
 
     def build_copier(self) -> Copier:
-        """Return a copier for threads beside ``copies``; its writes need the claim as well."""
+        """Return a copier for threads other than ``copies``; its writes need the claim as well."""
         return Copier(self.files, self.copies.allowed, guard=self.target_position.require_held)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:

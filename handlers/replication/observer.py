@@ -1,6 +1,7 @@
 """The observer of replay: receives counts and durations, of single events and of whole batches.
 
-The counts of a batch cover work beside replay, or ahead of its turn. The end of the batch reports them once.
+The counts of a batch cover work in parallel with replay, or ahead of its turn. The end of the batch reports
+them once.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Observer(Protocol):
         """
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """A batch with events of the policy has ended, also by an error."""
+        """A batch with events of the policy has ended, possibly with an error."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` entered quarantine."""

@@ -24,7 +24,7 @@ class HiveException(Struct, Exception):
 
 
 class MetaException(HiveException):
-    """A general error, also used for failures of the metastore's own database."""
+    """A general error, and failures of the metastore's own database."""
 
 
 class NoSuchObjectException(HiveException):

@@ -149,8 +149,8 @@ def _evidence(value: Any, *, is_numeric: bool) -> Evidence:
 
 
 def _integer_evidence(value: int) -> Evidence:
-    """Return the evidence of an integer. Beyond 64 bits it is text,
-    and says nothing about the width of the numbers beside it.
+    """Return the evidence of an integer. Beyond 64 bits it is text, and says nothing about the width of the
+    other numbers.
     """
     evidence = integers(value, value)
     return evidence if evidence.is_within_64_bits else _TEXT

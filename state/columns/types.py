@@ -3,7 +3,7 @@
 Values appear in different rows, batches and hours, on different executors and in any order, and must lead to
 one type. Tideline therefore keeps evidence, which forms a semilattice: ``join`` is associative, commutative
 and idempotent. The evidence determines the type at the end. The order of types alone (NULL < TINYINT < … <
-DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too, but loses information: whether DOUBLE can
+DOUBLE < STRING, BOOLEAN next to the numbers) is a semilattice too, but loses information: whether DOUBLE can
 hold the integers depends on how large they are.
 
 Rules (json-splitting.md §6):
@@ -23,7 +23,7 @@ from typing import Final
 
 
 class ColumnType(IntEnum):
-    """A type of a flat column. The numbers order the chain; BOOLEAN stands beside it."""
+    """A type of a flat column. The numbers order the chain; BOOLEAN is outside of it."""
 
     NULL = 0
     TINYINT = 1

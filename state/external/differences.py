@@ -5,8 +5,8 @@ inode identify both, as far as the file system has them. Of anything else, the b
 differ, copied: a lost record costs time, but no file. Times of the two sides never meet in a comparison, so
 clocks do not matter.
 
-Only copies of the source's files are ever removed, and only on request: files that another process put beside
-them stay. In a directory whose files are replaced without an event, all files go that the source does not
+Only copies of the source's files are ever removed, and only on request: files that another process has put
+there stay. In a directory whose files are replaced without an event, all files go that the source does not
 have. One case needs no request: the copy of an unfinished file (``WRITING``), when the complete file has its
 final name. Otherwise its rows would be on the target twice.
 """

@@ -105,8 +105,8 @@ def format_directories(tables: Iterable[TableDirectories]) -> str:
 
 
 def parse_directories(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (table, directory) for each line, also of a list that Hive wrote;
-    raise BadInput for any other line.
+    """Yield (table, directory) for each line, including lists that Hive wrote; raise BadInput for any other
+    line.
     """
     for number, line in enumerate(text.split("\n"), 1):
         if not line:

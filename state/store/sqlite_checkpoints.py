@@ -11,7 +11,7 @@ writer's automatic checkpoints are off:
    A writer without pauses never leaves such a moment. Beyond ``RESTART_BYTES``, the writer therefore copies,
    after its next commit, the few pages committed during step 1.
 3. The file cannot start again while a snapshot reads it. Beyond ``WAL_BYTES_MAX``, new snapshots wait for at
-   most ``GATE_S``. When the open ones have ended, the thread copies the pages that they held back, and the
+   most ``GATE_S``. When the open ones are closed, the thread copies the pages that they held back, and the
    writer shortens the file after its next commit.
 
 The limit of the WAL file is thus ``WAL_BYTES_MAX`` plus the writes during one open snapshot and one copy.
@@ -62,7 +62,7 @@ class Checkpoints:
         """The checkpoint that the writer is to make after its next commit."""
         self._is_stopping = False
         self.ended = 0
-        """How many checkpoints have ended."""
+        """Number of finished checkpoints."""
 
     def committed(self, writer: sqlite3.Connection, written_bytes: int, began: int) -> None:
         """Report a commit of the connection ``writer``;

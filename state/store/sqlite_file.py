@@ -4,7 +4,7 @@ the version of its content, and the meaning of SQLite's errors.
 One connection locks the file (``locking_mode=EXCLUSIVE``). A second daemon on the same state fails at once,
 and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot
 occur. The kernel holds the lock, so it ends with the process, even after ``kill -9``. A file with snapshots
-has several connections in this process; a lock on an empty file beside it (``FILE.lock``) then keeps other
+has several connections in this process; a lock on an empty file next to it (``FILE.lock``) then keeps other
 processes away.
 
 ``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen

@@ -6,7 +6,7 @@ exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing processes aw
 (``state.store.sqlite_file``).
 
 The WAL file can only start again from its beginning while no snapshot is open, and with readers that never
-pause it would grow without end. If it is long, new snapshots wait until the open ones have ended and the
+pause it would grow without end. If it is long, new snapshots wait until the open ones are closed and the
 writer has shortened the file, for at most ``GATE_S`` (``state.store.sqlite_checkpoints``).
 
 Each connection remembers the small values that it has read. SQLite's ``data_version`` shows at the start of a
@@ -98,7 +98,7 @@ class SnapshotPool:
             return self._open > 0
 
     def close_gate(self, wait_s: float) -> bool:
-        """Keep new snapshots away, and wait until the open ones have ended; return whether none is open."""
+        """Keep new snapshots away, and wait until the open ones are closed; return whether none is open."""
         with self._changed:
             self._gate_closed = True
             self._changed.wait_for(lambda: self._is_closed or not (self._open and self._gate_closed), wait_s)

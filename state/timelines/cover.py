@@ -5,7 +5,7 @@ is one open stretch:
 
 1. Each update period, from the longest to the shortest, takes its existing partitions out of every open
    stretch, run by run. The stretches open at the end are exactly the missing ones.
-2. If periods do not nest (weeks beside months), longest-first may leave a stretch open that another tiling
+2. If periods do not nest (weeks next to months), longest-first may leave a stretch open that another tiling
    covers. In that case, and if the caller requests the fewest partitions, the tiling comes from
    ``tile_with_fewest``.
 3. The choice of storages is one for the whole cover: the fewest possible answer.

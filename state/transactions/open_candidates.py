@@ -169,7 +169,7 @@ class OpenCandidates:
                 write.forget()
 
     def end(self, txn_id: int) -> Sequence[CandidateWrite] | None:
-        """Forget a transaction that has ended; return its writes, None if some may be unknown."""
+        """Forget a finished transaction; return its writes, None if some may be unknown."""
         writes = self._txns.pop(txn_id, {})
         for (table, write_id), write in writes.items():
             self._count -= write.count

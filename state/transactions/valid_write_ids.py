@@ -154,7 +154,7 @@ def compare_write_ids(
     """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending;
     empty if equal.
 
-    Ignores names. An id is equal if both sides have the same state for it, and also in these cases:
+    Ignores names. An id is equal if both sides have the same state for it, and in these cases:
 
     * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and
       visible, unallocated or hidden at the target. The target's cleaner forgets replayed aborts within

@@ -1,8 +1,8 @@
 """Durable records of batches: their plans and their results. They are the reason why a batch takes effect
 once.
 
-Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own
-notes in the checkpoint there are two records per batch, ``tideline/batches/<id>.plan.json`` and
+Spark runs a batch again, with the same rows, until it has recorded the batch as committed. In addition to
+Spark's own notes in the checkpoint, there are two records per batch, ``tideline/batches/<id>.plan.json`` and
 ``.staged.json``, each written atomically:
 
 * The *plan* is written first: slots, types, watermark and clock. A batch that runs again routes every row as
@@ -14,7 +14,7 @@ notes in the checkpoint there are two records per batch, ``tideline/batches/<id>
 After the moves, ``done`` is set in the staged record, and repeating the batch changes nothing. So every file
 of the table belongs to a decided batch, and a compaction never meets a half-published batch.
 
-The hour counts, one JSON file beside the checkpoint, keep the observations of keys between batches. They are
+The hour counts, one JSON file next to the checkpoint, keep the observations of keys between batches. They are
 written before a batch is done and name the last batch that they include, so completing a batch after a crash
 counts nothing twice. Losing this file loses no row: types stay as in the table, and keys that wait for a
 column wait longer.

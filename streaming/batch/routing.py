@@ -46,7 +46,7 @@ class Reason(StrEnum):
     """Its hour is older than the retention."""
     TOO_LATE = "too-late"
     MALFORMED = "malformed"
-    """The text is not a JSON object. It is also in ``_rescued`` of its hour."""
+    """The text is not a JSON object. ``_rescued`` of its hour has it, too."""
 
 
 def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:

@@ -117,8 +117,8 @@ def assemble(
     read_only: bool = False,
     on_rewrite: RewriteListener = ignore_rewrites,
 ) -> Assembly:
-    """Build the parts; create the table if it is missing.
-    ``read_only`` takes no lock, creates nothing and may run beside the writer.
+    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and
+    may run in parallel with the writer.
 
     Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the
     database (with ``read_only`` also the table) does not exist.

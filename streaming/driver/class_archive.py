@@ -53,7 +53,7 @@ _UNFINISHED: Final = ".tideline-prepare-"
 _SPLITS_OPTIONS: Final = frozenset(':"\\\n')
 """Characters that a path in Java's options must not have."""
 _SILENT: Final = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr -Xlog:class+path=off:stderr"
-"""Java prints warnings to standard output by default, also about an archive that it does not use."""
+"""Java prints warnings to standard output by default, even about an archive that it does not use."""
 _HOUR_S: Final = 1_700_000_000 // 3_600 * 3_600
 
 
@@ -87,7 +87,7 @@ def build_class_path() -> str:
 
 @contextmanager
 def replace_archive() -> Iterator[tuple[Path, Path]]:
-    """Yield the path of the archive and an empty directory beside it; the file NAME that the block writes
+    """Yield the path of the archive and an empty directory next to it; the file NAME that the block writes
     there becomes the archive.
 
     Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if

@@ -137,8 +137,8 @@ def narrow(
 def plan(settings: FlatSettings) -> Proposal:
     """Return the proposed changes of the table with their reasons. Changes nothing and creates nothing.
 
-    May run beside the table's driver, except with Spark's own catalog, which only one process can open.
-    Raises StateLocked then.
+    May run in parallel with the table's driver, except with Spark's own catalog, which only one process can
+    open. Raises StateLocked then.
     """
     from streaming.driver.local_catalog import is_missing
 

@@ -17,7 +17,7 @@ from streaming.mining.templates import VARIABLE
 
 _FORMATS: Final = frozenset({"avro", "binaryfile", "csv", "delta", "json", "orc", "parquet", "text"})
 _EXTRACTORS: Final = frozenset({"json", "->"})
-"""Beside the functions, most of which have "json" in their names."""
+"""Names in addition to the functions, most of which have "json" in their names."""
 _COLON: Final = r"[\w)\]`]\s*:\s*[A-Za-z_\[`]"
 
 

@@ -36,9 +36,10 @@ _PLAIN_DISK: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Hadoop's local file system looks for a checksum beside every file, and cannot build the name of the
+"""Hadoop's local file system looks for a checksum next to every file, and cannot build the name of the
 checksum of a file with a colon (``ChecksumFileSystem.getChecksumFile``). The one below it reads the same
-paths without checksums."""
+paths without checksums.
+"""
 FILE_OPTIONS: Final = {"recursiveFileLookup": "true", **_PLAIN_DISK}
 """How Spark reads a directory of raw events and all directories within."""
 _ISOLATION: Final = "isolation.level"

@@ -3,8 +3,8 @@
 A topic deleted and created again under the same name has other records at the old offsets, and Spark does not
 notice. If the new topic has more records than before, Spark continues at the old offsets and silently skips
 all records below. If it has fewer, Spark fails permanently, because the planned offsets are already in the
-checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique id. This id is stored beside the
-checkpoint and compared before a query starts and before every batch.
+checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique id. The driver stores this id next
+to the checkpoint, and compares it before a query starts and before every batch.
 """
 
 from __future__ import annotations

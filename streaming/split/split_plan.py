@@ -76,9 +76,7 @@ class SplitPlan:
         return {TRAILING: None, **texts}
 
     def any_row(self) -> str:
-        """Return the STRUCT of any row, also of one that is not plain:
-        whether it is malformed, the slots, and the texts.
-        """
+        """Return the STRUCT of any row, plain or not: whether it is malformed, the slots, and the texts."""
         reads = {
             f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
         }

@@ -4,7 +4,7 @@ Hadoop changes modes and reads links of local files by starting programs (``chmo
 every file. A small batch on a local disk spent half of its time on about 90 of them (docs/SPLITTING.md,
 "Small batches"). Python's own calls need none.
 
-Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it.
+Hadoop keeps a checksum of every local file in a hidden file next to it and refuses files that differ from it.
 A file without one is read unchecked, but one with the checksum of an earlier file is unreadable. So at every
 step, even after a crash, a file has its own checksum or none: a moved file's checksum moves before it, and
 the checksum of a replaced or removed file is removed before.
@@ -151,7 +151,7 @@ def _entry(child: os.DirEntry[str]) -> StorageEntry | None:
 
 @contextmanager
 def _written(target: Path, text: str) -> Iterator[Path]:
-    """Write the text to a hidden file beside ``target`` and remove it if it is still there at the end."""
+    """Write the text to a hidden file next to ``target`` and remove it if it is still there at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     hidden = _hidden(target)
     try:

@@ -4,7 +4,7 @@ Moves are idempotent because they are repeated after a crash: if the source is g
 move was done before.
 
 No operation waits for the disk. Written data survives the death of every process, as do the files that Spark
-writes beside it; a power failure of the machine may lose the newest records and files of a local disk.
+writes next to it; a power failure of the machine may lose the newest records and files of a local disk.
 """
 
 from __future__ import annotations

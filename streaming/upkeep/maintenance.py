@@ -4,9 +4,9 @@ seal hours, drop old hours and delete replaced directories.
 An hour is sealed (compacted) when no more of its rows are expected: when the watermark is ``lateness_s`` past
 its end and past the last arrival of a row.
 
-It runs in the writer itself, or from the command line while the writer is stopped, but never beside a batch.
-Before it changes anything it finishes a staged batch, so every file in the table belongs to a batch that is
-done.
+It runs in the writer itself, or from the command line while the writer is stopped, but never in parallel with
+a batch. Before it changes anything it finishes a staged batch, so every file in the table belongs to a batch
+that is done.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class EventWindow:
         return (shared for shared in self._events if not shared.is_covered_by(position))
 
     def _lists(self, member: Member) -> Iterator[list[Member]]:
-        """Yield the lists of members, beside that of all, to which one belongs."""
+        """Yield the lists to which a member belongs, except the list of all."""
         interest = member.interest
         if interest.databases is None or interest.txns_up_to >= 0:
             yield self._of_all

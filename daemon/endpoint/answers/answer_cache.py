@@ -26,7 +26,7 @@ BYTES_MAX: Final = 32 * 1024 * 1024
 LONGEST_BYTES: Final = 4 * 1024 * 1024
 """It does not keep longer answers, because they would displace all others."""
 _OVERHEAD_BYTES: Final = 500
-"""Memory of an entry beside its bytes."""
+"""Memory of an entry in addition to its bytes."""
 
 Call = tuple[str, bytes, bool, bool]
 """The name and the arguments of a call, and the facts that determine the rules of its server."""

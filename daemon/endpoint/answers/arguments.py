@@ -48,7 +48,7 @@ class Role(Enum):
     FALSE = auto()
     """Answered only if false."""
     EMPTY = auto()
-    """Answered only if it is the empty text."""
+    """Only the empty text allows an answer."""
 
 
 @dataclass(frozen=True, slots=True)

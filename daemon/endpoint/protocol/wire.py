@@ -249,7 +249,7 @@ def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> M
 
 
 def skip_value(protocol: Any, kind: int) -> None:
-    """Read a value to its end; raises ``MALFORMED``, also for types that do not exist."""
+    """Read a value to its end; raises ``MALFORMED``, even for types that do not exist."""
     if kind in _FIXED:
         protocol.trans.readAll(_FIXED[kind])
     elif kind == TType.STRING:

@@ -50,7 +50,7 @@ _DAYS_MAX: Final = 36_500
 
 @dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """A user's order for a first try."""
+    """The options of a trial."""
 
     files: Sequence[Path]
     queries: Sequence[Path]

@@ -2,7 +2,7 @@
 
 It binds the socket before the thread starts, so that the caller learns of a port in use, and of the real port
 if the setting is 0. It accepts connections itself, instead of asyncio's own server, so that limits hold from
-the first moment: also for a client that never finishes the TLS handshake.
+the first moment, even for a client that never finishes the TLS handshake.
 """
 
 from __future__ import annotations

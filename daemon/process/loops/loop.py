@@ -189,7 +189,7 @@ class SupervisedLoop:
         return not status.is_resting and time.monotonic() - status.beat_s > heartbeat_max_s
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the loop has ended."""
+        """Wait until the loop ends."""
         self._ended.wait(timeout_s)
 
     def note(self, **changes: object) -> None:

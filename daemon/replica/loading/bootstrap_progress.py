@@ -77,7 +77,7 @@ class CountingProgress:
         self._changed(self.line())
 
     def show_job(self, status: JobStatus) -> None:
-        """Show the progress of a copy job until it has ended."""
+        """Show the progress of a copy job until it ends."""
         self._job = None if status.files == status.files_listed else status
         self._changed(self.line())
 

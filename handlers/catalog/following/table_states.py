@@ -42,7 +42,7 @@ _POSTPONED: Final = b"ct/p/"
 
 
 class TableStates:
-    """The tables of one source; for one thread, except where it says "other threads"."""
+    """The tables of one source; for one thread, unless a docstring says "other threads"."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns the Unix time."""

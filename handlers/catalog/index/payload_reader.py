@@ -30,7 +30,7 @@ BYTES_MAX: Final = 32 * 1024 * 1024
 """Memory of both halves of ``JoinedRows``: about 20,000 partitions. The endpoint keeps as much of whole
 answers."""
 _OVERHEAD_BYTES: Final = 200
-"""Memory of an entry beside its bytes: two objects and a slot of the dictionary."""
+"""Memory of an entry in addition to its bytes: two objects and a slot of the dictionary."""
 _JOINED_BETWEEN_LOOKS: Final = 256
 _UNPACKED_BETWEEN_LOOKS: Final = 50
 KEPT_ROWS_MAX: Final = 5_000

@@ -62,7 +62,7 @@ class TableRecord:
 class TableRecords:
     """The records and numbers of partitions as one transaction reads and changes them; ``flush`` writes them.
 
-    Numbers are in the index's own store, beside the partitions that they count. So if that store has
+    Numbers are in the index's own store, next to the partitions that they count. So if that store has
     committed a transaction which the catalog's store has lost, both apply again or neither.
     """
 

@@ -1,4 +1,4 @@
-"""Loads the timelines of one table from a listing, beside its current ones and in small steps
+"""Loads the timelines of one table from a listing, in parallel with its current ones and in small steps
 (``table_loads``).
 
 The content of a load keeps the table's name until the end of the load. After an interruption, the next load

@@ -32,7 +32,7 @@ class CopyHandle:
         self._cancelled = False
         self._done = False
         self._pending = threading.Lock()
-        """Held until the copy has ended."""
+        """Held until the copy finishes."""
         self._pending.acquire()
         self._result: Copied | None = None
         self._error: BaseException | None = None
@@ -56,7 +56,7 @@ class CopyHandle:
             raise FilesUnavailable("the copy was cancelled", target=self.task.target_uri)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait until the copy has ended, at most ``timeout_s``; return whether it has."""
+        """Wait until the copy finishes, at most ``timeout_s``; return whether it has."""
         if not self._done and self._pending.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
             self._pending.release()
         return self._done

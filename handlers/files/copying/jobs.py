@@ -40,7 +40,7 @@ class JobStatus:
     """The progress of a job."""
 
     files: int
-    """Files whose copies have ended, also those that failed."""
+    """Files whose copies have finished, including failed ones."""
     files_listed: int
     size_bytes: int
     size_bytes_listed: int

@@ -155,7 +155,7 @@ class CopyPool:
         return [outcome for outcome in outcomes if isinstance(outcome, Copied)]
 
     def _wait_for_outcome(self, handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
-        """Wait for one copy and report progress, also that of other copies, meanwhile."""
+        """Wait for one copy, and report progress meanwhile, including that of other copies."""
         while not handle.done:
             left_s = _POLL_S if deadline is None else min(_POLL_S, deadline - time.monotonic())
             if left_s <= 0:
@@ -262,7 +262,7 @@ class CopyPool:
     def _run(self, handle: CopyHandle, unsettled: UnsettledCopies) -> None:
         def reserve(size_bytes: int) -> AbstractContextManager[None]:
             if size_bytes > _SMALL_BYTES or self._budget.would_wait(size_bytes):
-                unsettled.settle()  # copies that have ended do not wait for one that takes long
+                unsettled.settle()  # finished copies do not wait for one that takes long
             return self._budget.reserve_bytes(size_bytes)
 
         try:

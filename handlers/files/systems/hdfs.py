@@ -122,7 +122,7 @@ class HdfsFiles:
 
     # ARG002: required by the port; nothing to reserve here
     def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002
-        """Start a hidden file beside ``location``."""
+        """Start a hidden file next to ``location``."""
         import hdfs_native
 
         hidden = location.parent.child(make_temporary_name())

@@ -109,7 +109,7 @@ class LocalFiles:
 
     # ARG002: required by the port; nothing to reserve here
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002
-        """Start a hidden file beside ``location``."""
+        """Start a hidden file next to ``location``."""
         with _OsErrors(location):
             hidden = make_temporary_name()
             directory = self._open_or_make(location.parent.path)
@@ -275,8 +275,8 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def _forget_checksum(directory: int, name: str) -> None:
-    """Remove ``.NAME.crc``, which Hadoop writes beside a local file;
-    it would refuse to read other content under the name.
+    """Remove ``.NAME.crc``, which Hadoop writes next to a local file; it would refuse to read other content
+    under the name.
     """
     checksum = f".{name}.crc"
     with suppress(FileNotFoundError):

@@ -258,7 +258,7 @@ class BatchReplay:
             self._loads.request(tables, "repair")
 
     def close(self) -> None:
-        """Release the threads and connections beside replay's own."""
+        """Release the threads and connections other than replay's own."""
         self._ahead.close()
         self._transactions.lookahead.close()
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def remove_unreliable(items: Iterable[Table | Partition], owner: Table, source: Metastore) -> None:
-    """Remove the marks of objects of ``owner`` if its source does not say which write they belong to."""
+    """Remove the marks of objects of ``owner`` if its source does not name their write."""
     if is_transactional(owner) and source.hive_version < V4_0:
         for item in items:
             if (item.writeId or 0) < 1:

@@ -1,7 +1,7 @@
 """The schema files of Avro tables, which a property of a table or partition names by their URL at the source.
 
 Readers need the file for every query (AvroSerdeUtils.determineSchemaOrThrowException): Tideline copies it
-like the jars of functions, and the property names the copy. Copies are in a hidden directory beside the
+like the jars of functions, and the property names the copy. Copies are in a hidden directory next to the
 tables, ``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the content: a changed schema is another
 file. It does not disturb readers of the old one, and a rename of the table does not concern it. A drop of the
 database removes all.

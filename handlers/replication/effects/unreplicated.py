@@ -23,7 +23,7 @@ An allocation may come before the CREATE_TABLE that shows the kind, as for every
 Replay applies it, which no reader sees, and forgets the write id when the CREATE_TABLE arrives.
 
 A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the
-rows of the last replicated state, also under a later name. If replication of a table becomes possible again,
+rows of the last replicated state, even under a later name. If replication of a table becomes possible again,
 the table gets a load.
 """
 
@@ -253,7 +253,7 @@ def record_existing(event_id: int, context: Context) -> None:
     """Record tables of the source with an obstacle and without an event so far: those that the target lacks.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only
-    after their next event. Also records those that the target has in the same form: a version that did not
+    after their next event. It records those that the target has in the same form, too: a version that did not
     recognise their kind has replicated a part.
     """
     policy = context.policy

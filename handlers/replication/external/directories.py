@@ -211,7 +211,7 @@ class DirectoryCopier:
             self.counts.removed += len(names)
 
     def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
-        """Return the directories below; with deletions, also those that only the target has."""
+        """Return the directories below; with deletions, including those that only the target has."""
         names = {entry.name for entry in source if entry.is_directory}
         if self._delete or tree.is_replaced:
             names |= {entry.name for entry in target if entry.is_directory}

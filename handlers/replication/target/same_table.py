@@ -1,7 +1,7 @@
 """Whether a table or partition of the source is still the one that an event is about.
 
 Replay and the relay read from the source later than the event. The table may have been renamed by then, and
-another one may have its name, its directory and its write ids: tables are often built beside the one in use,
+another one may have its name, its directory and its write ids: tables are often built next to the one in use,
 and exchanged with it by two renames. The same happens to two partitions that one transaction wrote.
 """
 

@@ -133,7 +133,7 @@ class TargetPosition:
         do nothing if the database does not exist.
 
         The same call writes the parameters ``kept`` with the entries of tables if they changed, and removes
-        those named ``without``. Also makes the checks of ``check``, except for a missing database. A change
+        those named ``without``. It makes the checks of ``check``, except for a missing database. A change
         of this parameter alone logs no event on the target, so a chained replication does not see it
         (hive-replication.md §3.3).
         """

@@ -104,7 +104,7 @@ def _is_hidden(write_id: int | None, valid: ValidWriteIds) -> bool:
 
 
 def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> None:
-    """Remove the directories of single writes that are invisible, also bases with a suffix
+    """Remove the directories of single writes that are invisible, including bases with a suffix
     (``base_names``).
     """
     if location is None:

@@ -1,4 +1,4 @@
-"""Opens transactions on the target ahead of their turn, beside replay.
+"""Opens transactions on the target ahead of their turn, in parallel with replay.
 
 The target's metastore opens a transaction while it commits another one. So replay starts the openings of
 later transactions and waits for none of them until their write ids are to be allocated.

@@ -1,6 +1,6 @@
 """The stored form of hour counts: JSON that names each key once and refers to it by number.
 
-A table's writer keeps ``HourCounts`` as JSON beside its checkpoint, and those of a single batch beside that
+A table's writer keeps ``HourCounts`` as JSON next to its checkpoint, and those of a single batch next to that
 batch's plan. With numbers instead of keys, a month of 300 columns takes a few megabytes. Reading has limits,
 and anything that this module would not have written raises StateCorrupt: wrong counts would free slots that
 hold values.

@@ -47,7 +47,7 @@ class Explanation:
 
 
 def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
-    """Plan and run a filter and explain the answer; also counts the table's partitions."""
+    """Plan and run a filter and explain the answer, and count the table's partitions."""
     prepared = index.prepare(table, text, dialect)
     columns, paths = prepared.table.key_schema.columns, prepared.paths
     before = index.counts["rows-scanned"]

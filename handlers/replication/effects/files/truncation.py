@@ -2,8 +2,8 @@
 a transactional table gets an empty base with the same write id.
 
 Its files stay for the readers of older snapshots. HiveServer2 requests this by an option of the call
-(``hive.acid.truncate.usebase``); without it, the metastore removes all files in the directory before the
-transaction has ended, also those of another table there. If the transaction aborts, readers ignore the base
+(``hive.acid.truncate.usebase``); without it, the metastore removes all files in the directory before the end
+of the transaction, including those of another table there. If the transaction aborts, readers ignore the base
 until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore
 stays.
 

@@ -54,7 +54,7 @@ class WriteIdStates:
         return self._narrow(opened, newest)
 
     def read_ended(self) -> ValidWriteIds:
-        """Return the list up to the mark, which has no open write ids; call it once none is open."""
+        """Return the list up to the mark, without open write ids; valid once all transactions have ended."""
         valid = self._read()
         if valid.may_be_cut and valid.high_water_mark < self._mark:
             _, aborted, newest = self._transactions()
