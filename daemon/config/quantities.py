@@ -1,7 +1,7 @@
 """Sizes and durations as text: ``512MiB``, ``1h30m``, ``7d``, in place of plain numbers.
 
 The unit of a setting is the last part of its name (``record_bytes_max``, ``drain_s``, ``retention_days``), so
-nothing else must declare it. A plain number always has this unit. Reading accepts written values.
+nothing else must declare it. A plain number always has this unit. Written values are valid input.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from handlers.replication.tables.policy_tables import PolicyTables
 
 NAMES_S: Final = 10.0
 KEPT_MIN: Final = 5_000
-"""Shorter lists get a new order each time."""
+"""It sorts shorter lists each time."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class KnownTables:
 
     tables: PolicyTables
     ledger: Ledger | None
-    """The outcomes of verification; None without verification in turn."""
+    """The outcomes of verification; None if the policy does not verify tables in turn."""
     last_names: LastNames
 
     def names(self) -> Sequence[str]:

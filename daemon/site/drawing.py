@@ -1,7 +1,7 @@
 """The drawing of the flow as values: for each source its topic, its readers, and their targets.
 
-The target groups the readers of a source, so that the drawing is a tree and no lines cross. Many policies are
-one box, which says how many are in which state.
+The drawing groups the readers of a source by target, so that the drawing is a tree and no lines cross. Many
+policies are one box, which says how many are in which state.
 """
 
 from __future__ import annotations

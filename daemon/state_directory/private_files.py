@@ -1,8 +1,8 @@
 """Files of the state directory belong to the daemon's user alone.
 
 Positions, users' queries and messages of other systems are in them. New files get the mode 0600 and new
-directories 0700. The start narrows wider ones of an earlier build. It reports those that belong to another
-user, and a wide state directory, which others may share.
+directories 0700. At start, the daemon narrows wider ones of an earlier build. It reports those that belong to
+another user, and a wide state directory, which others may share.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _target_level(name: str, subdir: str, base_suffix: str) -> str:
 def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
 
-    A name of more than 255 characters keeps 254, one less than would fit, as in Hive
+    It cuts a name of more than 255 characters to 254, one less than would fit, as in Hive
     (ReplChangeManager.getCMPath). Hive counts Java characters, that is, UTF-16 units. Raises UnsafePath if
     the result is not a safe name.
     """

@@ -1,9 +1,10 @@
 """Declarations of metastore calls: name, arguments, answer, Hive versions, and whether it changes anything.
 
-``changes`` decides on a broken connection: a reading call repeats, a changing call is ambiguous. There are
-three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A ``Call`` uses the structs
-of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list on one by one, because
-the whole list may not fit into memory. DESIGN.md lists which calls are of which kind, and why.
+``changes`` decides on a broken connection: it repeats a reading call, and reports a changing call as
+ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A
+``Call`` uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list
+on one by one, because the whole list may not fit into memory. DESIGN.md lists which calls are of which kind,
+and why.
 """
 
 from __future__ import annotations

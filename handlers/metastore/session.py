@@ -5,7 +5,7 @@ Rules (DESIGN.md of this package gives the reasons):
 * A call takes a connection of the pool (``connection_pool``). It tries addresses in order, starting with the
   last one that worked.
 * If the connection breaks in the middle of the request, any call goes to the next address.
-* If it breaks later, a call that only reads repeats; a call that changes something raises AmbiguousCall.
+* If it breaks later, repeat a call that only reads; a call that changes something raises AmbiguousCall.
 * All attempts of one call share one deadline.
 * An internal error of the server raises ServerFault without a repetition, because only the caller knows its
   context.
@@ -213,7 +213,7 @@ class Session:
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:
-    """Make the attempt again without a reachable metastore, ``_ATTEMPTS_MAX`` times at most and until
+    """Repeat the attempt while no metastore is reachable, ``_ATTEMPTS_MAX`` times at most and until
     ``deadline``.
     """
     for failures in count(1):

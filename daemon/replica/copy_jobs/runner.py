@@ -74,7 +74,7 @@ class SparkJobs:
         self._lock = threading.Lock()
         self._log = log.bind(policy=policy)
         self._sweeps = True
-        """Whether unfinished files may lie around: at first, those of a killed process."""
+        """Whether there may be unfinished files: at first, those of a killed process."""
         self.running: JobStatus | None = None
         self.counters = CopyCounters()
 

@@ -82,7 +82,7 @@ class Plain:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the password is on its way."""
+        """Whether the client has sent the password."""
         return self._sent
 
     @property
@@ -117,7 +117,7 @@ class Kerberos:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is an agreement on the protection of calls."""
+        """Whether the negotiation of the protection of calls is complete."""
         return self._protection is not None
 
     @property

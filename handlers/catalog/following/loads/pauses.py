@@ -34,7 +34,7 @@ class LoadPauses:
         return not _is_paused(self._loads_from_s, self.clock())
 
     def allow_retries(self) -> bool:
-        """Whether tables may load now whose last load failed."""
+        """Whether tables with a failed load may load again now."""
         return not _is_paused(self._retries_from_s, self.clock())
 
     def measure_s(self, began_s: float) -> float:
