@@ -28,7 +28,7 @@ READER_LIMITS: Final = {
 """Settings of a consumer. The second one limits an answer of the broker, and the
 content of a batch in zstd."""
 
-# SLF001: librdkafka's local codes are spelled so
+# SLF001: the spelling of librdkafka's local codes
 _AFTER_THE_BATCH: Final = frozenset(
     {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 )

@@ -69,7 +69,7 @@ def _read_bounds(settings: type[Any]) -> Mapping[str, Interval]:
     bounded = {
         field.name: field.type for field in fields(settings) if str(field.type).startswith("Annotated[")
     }
-    # Evaluates bounded fields only: the types of others may be imported for type checkers alone.
+    # Evaluates bounded fields only: imports of other types may exist for type checkers alone.
     module = vars(sys.modules[settings.__module__])
     hints = get_type_hints(SimpleNamespace(__annotations__=bounded), globalns=module, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}

@@ -135,25 +135,23 @@ class DriverEnded(Transient):
     """
 
     code = "driver-ended"
-    default_hint = (
-        "It is restarted and continues where it stopped. The end of its output shows why it exited."
-    )
+    default_hint = "The daemon restarts it, and it continues where it stopped. The end of its output shows "
+    "why it exited."
 
 
 class MinerEnded(Transient):
     """The process that mines users' queries ended unexpectedly."""
 
     code = "miner-ended"
-    default_hint = (
-        "It is restarted and continues where it stopped. The end of its output shows why it exited."
-    )
+    default_hint = "The daemon restarts it, and it continues where it stopped. The end of its output shows "
+    "why it exited."
 
 
 class EndpointEnded(Transient):
     """The process of a metastore endpoint ended unexpectedly, or reported nothing for too long."""
 
     code = "endpoint-ended"
-    default_hint = "It is restarted. The end of its output shows why it exited."
+    default_hint = "The daemon restarts it. The end of its output shows why it exited."
 
 
 class ServerFault(Transient):
@@ -189,7 +187,9 @@ class SourceBusy(Transient):
     """A table changed at the source during every attempt to load it."""
 
     code = "source-busy"
-    default_hint = "The load is repeated. If it never succeeds, load the table when it changes less often."
+    default_hint = (
+        "Tideline repeats the load. If it never succeeds, load the table when it changes less often."
+    )
 
 
 class Interrupted(Transient):
@@ -309,7 +309,7 @@ class ForeignRecord(BadInput):
     """A record that the source of its topic cannot have published."""
 
     code = "foreign-record"
-    default_hint = "It was skipped. Find out who else writes to the topic: run 'tideline dlq show'."
+    default_hint = "Tideline skipped it. Find out who else writes to the topic: run 'tideline dlq show'."
 
 
 class BadPartitionValue(BadInput):
@@ -370,7 +370,7 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log was cleaned before it was read: run 'tideline gap policy POLICY' for a "
+        "The notification log lost events before Tideline read them: run 'tideline gap policy POLICY' for a "
         "policy, 'tideline gap source SOURCE' for a relay, and raise the log's time to live."
     )
 
@@ -442,6 +442,6 @@ class UnloggedFilesGone(FileLost):
 
     code = "unlogged-files-gone"
     default_hint = (
-        "The table is loaded again automatically. To avoid this, let the relay list partitions "
+        "Tideline loads the table again. To avoid this, let the relay list partitions "
         "(relay.list_partitions)."
     )

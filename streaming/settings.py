@@ -1,6 +1,6 @@
 """The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
 
-The daemon builds it from its configuration file; tests build it by hand. Defaults, bounds and descriptions
+The daemon builds it from its configuration file; tests build it directly. Defaults, bounds and descriptions
 are stated here and nowhere else: the configuration reads them from these classes (``daemon.config.section``).
 ``state.columns.rules`` has the thresholds of columns and types. Times are in seconds unless their name says
 otherwise.

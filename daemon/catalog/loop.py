@@ -208,7 +208,7 @@ class _Catalog:
         self._is_readable = self._is_readable or status.position is not None
         projection = self._opened.projection
         is_complete = projection.is_surveyed and not projection.states.waiting()
-        # While tables are listed and loaded, each step may complete one, and the position does not move.
+        # During listings and loads, each step may complete a table, and the position does not move.
         self._moves.report(status.position, status.quarantined, None if is_complete else object())
         if time.monotonic() - self._measured_s >= MEASURE_S:
             self._opened.measure()

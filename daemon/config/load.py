@@ -119,7 +119,7 @@ def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()
         place, name = document.place((*key, old)), ".".join((*key, old))
         if new in values:
             yield Problem(place, name, None, f"is the former name of {new!r}, which is also set", "remove it")
-            del values[old]  # or it would be reported once more, as unknown
+            del values[old]  # or another problem would report it as unknown
         else:
             yield Problem(place, name, None, f"was renamed to {new!r}", "use the new name", warning=True)
             document.rename(key, old, new)

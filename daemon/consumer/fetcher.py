@@ -236,7 +236,7 @@ class Fetcher:
                 ended = False
             elif is_unreadable_batch(error):
                 records.append(self._skip_batch(message))
-                break  # the others were fetched before
+                break  # the others are older
             elif error.code() == _END:
                 ended = True
             elif error.code() in _LOST or error.code() in _GONE:
@@ -261,6 +261,6 @@ class Fetcher:
 def _convert(message: Message) -> TopicRecord:
     _, timestamp_ms = message.timestamp()
     headers: Any = message.headers() or []
-    value: Any = message.value()  # bytes, since no deserializer is configured
+    value: Any = message.value()  # bytes, without a deserializer
     key: Any = message.key()
     return TopicRecord(message.offset(), value, tuple(headers), key, max(0, timestamp_ms))

@@ -256,7 +256,7 @@ class TopicReader:
                     self._decoder.reject(record, event)
                     return found, again
         except Inconsistent:
-            pass  # a gap, or another metastore: nothing better is known
+            pass  # a gap, or another metastore: there is no better information
         return record, replace(event, error=_with_remedy(event.error))
 
     def _is_foreign(self, record: TopicRecord, event: Event, step: Step | None) -> bool:
@@ -309,7 +309,7 @@ class TopicReader:
         expected = self._position.expected()
         are_lost = isinstance(event, EventsLost) and event.first_event_id <= expected[0]
         if record.offset is None or record.offset == self._filled_before or are_lost:
-            raise self._gap(event)  # 3. The log was read and has the gap too.
+            raise self._gap(event)  # 3. The log has the gap, too.
         # 1.
         offset = self._seeker.next_offset(self._position)
         if offset is not None:

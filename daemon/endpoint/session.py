@@ -156,7 +156,7 @@ class Session:
         client = self._client.handle.fileno()
         if upstream is None or all(descriptor == client for descriptor, _ in ready):
             return bool(ready)
-        return not upstream.peer.receive_now()  # TLS sends its own messages; nothing else is expected
+        return not upstream.peer.receive_now()  # TLS sends its own messages, and nothing else arrives
 
     def _read_start(self) -> bytes:
         start = sasl.read_exactly(self._client, DETECTION_BYTES, time.monotonic() + self._settings.request_s)

@@ -180,7 +180,7 @@ def _listens_on(host: str) -> set[str]:
 def _resolve(host: str) -> set[str]:
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError:  # an unknown name, which is reported when it is connected to
+    except OSError:  # an unknown name, which a connection reports
         return set()
 
 

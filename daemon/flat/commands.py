@@ -1,5 +1,5 @@
 """``tideline split try | run | prepare | seal | backfill | narrow | plan | files | view``: a flat table's
-Spark driver, and its maintenance by hand.
+Spark driver, and its manual maintenance.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table,
 so stop its driver first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can

@@ -4,7 +4,7 @@ The view lets former column names return values. It needs no Spark, only the tab
 driver writes it again after each batch that has changed the columns. If writing the view fails, the driver
 continues and prints the reason; the view keeps its form until the next change.
 
-Before a driver runs by hand, it reads SQL files of the configuration into the key log, so that their keys
+Before a manual run, the driver reads SQL files of the configuration into the key log, so that their keys
 become columns. The daemon mines all sources of queries itself (``mining.every_s``). Without it, the queries
 of ``tideline split try`` would wait for ``tideline keys mine``.
 """

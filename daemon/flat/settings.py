@@ -87,7 +87,7 @@ class FlatConfig(Section):
     )
     source: FlatSourceConfig | None = Field(default=None, description="The source of raw events.")
     event_time: EventTimeSection | None = Field(
-        default=None, description="How the hour of an event is determined."
+        default=None, description="The time of an event, which determines its hour."
     )
     checkpoint: FileLocation | None = Field(
         default=None,

@@ -52,7 +52,7 @@ class Made(NamedTuple):
     content_type: str
     code: int = 200
     etag: str = ""
-    """Stands for the content, where a client may have it already."""
+    """Identifies the content for clients that may have it already."""
 
 
 def make_json(answer: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> Made:

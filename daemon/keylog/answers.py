@@ -202,7 +202,7 @@ def _parse_keys(texts: Iterable[str]) -> Iterable[KeyPath]:
     for text in texts:
         try:
             yield KeyPath.of_json_path(text)
-        except BadInput:  # written by a newer driver: the key is listed, but ranks as a new one
+        except BadInput:  # written by a newer driver: list the key, but rank it as a new one
             continue
 
 

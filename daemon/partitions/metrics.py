@@ -46,7 +46,7 @@ class PartitionMetrics(MetricTable):
     caps_hit = Metric(
         Counter,
         "tideline_partitions_caps_hit",
-        "Planned filters whose ranges were joined because there were too many.",
+        "Planned filters with joined ranges, because there were too many.",
     )
     rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.")
     answers_unknown = Metric(

@@ -196,7 +196,7 @@ def _split_values(value: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class NamesByValues(Query):
-    """The names of partitions with these values in the order of the key; an empty value stands for any."""
+    """The names of partitions with these values in the order of the key; an empty value matches any."""
 
     path = f"{_PATH}/{{name}}/names_ps"
     form = PartitionNames

@@ -138,7 +138,7 @@ class Child:
         events: list[Mapping[str, Any]] = []
         output: list[str] = []
         if not self._selector.get_map():
-            time.sleep(min(timeout_s, _STEP_S))  # both pipes are closed; the process itself has not ended yet
+            time.sleep(min(timeout_s, _STEP_S))  # both pipes are closed, but the process still runs
             return events, output
         for key, _ in self._selector.select(timeout_s):
             data = self._read(key.fd)

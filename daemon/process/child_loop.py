@@ -88,7 +88,7 @@ class ChildLoop:
         """Listen until the child ends or is stuck, and return why; None if the loop stops."""
         stopped: Mapping[str, Any] | None = None
         while not heartbeat.stopping.is_set():
-            code = child.exit_code  # before listening, so that the last events have arrived when it is set
+            code = child.exit_code  # before listening, so that the last events arrive before the end
             for event in self._listen(child):
                 stopped = event if event["event"] == STOPPED else stopped
                 is_progress = self._process(event)

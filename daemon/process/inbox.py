@@ -160,7 +160,7 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
     except StillWorking:
         raise
     except Exception as error:
-        # A request that ended the loop would be served again after every restart, and end it again.
+        # A request that ends the loop would end it again after every restart.
         log.exception("request failed unexpectedly", request=path.name)
         reason = f"{type(error).__name__}: {error}"[:500]
         refused = Refused(

@@ -158,6 +158,6 @@ class Publisher:
         tideline_error = translate_error(error, "write to the topic", **context)
         if isinstance(
             tideline_error, LimitExceeded
-        ):  # the topic's limit was lowered while the relay ran, and may be raised again
+        ):  # an operator lowered the topic's limit while the relay ran, and may raise it again
             return KafkaUnavailable("the topic refuses a record because of its size", hint=_RAISE, **context)
         return tideline_error

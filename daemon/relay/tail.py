@@ -239,7 +239,7 @@ class Tail:
                 )
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
-                # The topic itself holds the position; this copy is needed only if the topic becomes empty.
-                # The relay continues.
+                # The topic itself holds the position; this copy matters only if the topic becomes empty. The
+                # relay continues.
                 log.warning("the relay's position could not be stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

@@ -51,7 +51,7 @@ class Replicas:
         self.shared = SharedResources.of(runtime.config, runtime.calls)
         self._bootstraps = BootstrapTurns(BOOTSTRAP.of(runtime.config).policies_at_once)
         self._targets: dict[tuple[str, str], str] = {}
-        # Values are replaced as a whole, because HTTP threads iterate over them.
+        # Each change replaces a whole value, because HTTP threads iterate over them.
         self._on_target: dict[str, tuple[str, ...]] = {}
         self.all: tuple[ReplicaPart, ...] = ()
         self._elsewhere: frozenset[str] = frozenset()

@@ -10,27 +10,27 @@ from daemon.status.action_calls import ActionCall
 
 _TEXTS: Final = {
     "pause": (
-        "Events of policy {name} are not applied until you resume it. Readers of the target continue to see "
+        "Policy {name} applies no events until you resume it. Readers of the target continue to see "
         "its present state."
     ),
     "resume": "Policy {name} continues from its position. It skips no event.",
     "release": (
-        "{what} is followed again. If its missed events can still be read, they are applied; otherwise "
-        "it is loaded again, and its files are copied. Other tables continue."
+        "The daemon follows {what} again. It applies the missed events if it can still read them; otherwise "
+        "it loads the table again, and copies its files. Other tables continue."
     ),
-    "load": "{what} is loaded again from the source, and its files are copied. Other tables continue.",
+    "load": "The daemon loads {what} again from the source, and copies the files. Other tables continue.",
     "compact": "The target compacts {what} again. Readers see the same rows in the meantime.",
     "promote": (
         "Writers may use the target database of policy {name}. The replication ends after a whole event, and "
-        "cannot be resumed. Transactions that are open are aborted."
+        "cannot resume. The command aborts open transactions."
     ),
     "replay": (
-        "Dead letter {name} is decoded again with this version. If its format has no event ids, it is "
-        "written to its topic again. Otherwise load the table that it names again."
+        "The daemon decodes dead letter {name} again with this version. If its format has no event ids, it "
+        "writes the record to its topic again. Otherwise load the table that it names again."
     ),
     "cross-gap": (
-        "{name} continues after the lost events. Tables that may have changed in between are loaded again, "
-        "and their files are copied."
+        "{name} continues after the lost events. It loads tables again that may have changed in between, "
+        "and copies their files."
     ),
 }
 

@@ -166,7 +166,7 @@ class EventEncoder:
         """Return the event that the metastore cannot return, with a record that says so."""
         db, table = locate_event(self._connection(), event_id)
         log.error(
-            "an event is too large for the metastore's answer; it is relayed without its content",
+            "an event is too large for the metastore's answer; the relay publishes it without its content",
             event_id=event_id,
             db=db,
             table=table,
@@ -277,8 +277,8 @@ class EventEncoder:
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""
         log.error(
-            "a commit is relayed without its write events; the policies concerned read them from the "
-            "metastore",
+            "the relay publishes a commit without its write events; the policies concerned read them from "
+            "the metastore",
             event_id=event.eventId,
             problem=str(problem),
         )

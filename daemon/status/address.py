@@ -87,7 +87,7 @@ class DaemonAddress:
             ) from error
         if self.fingerprint is not None:
             context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE  # the fingerprint is checked before anything is sent
+            context.verify_mode = ssl.CERT_NONE  # check the fingerprint before sending anything
         return context
 
     def _check_fingerprint(self, connection: http.client.HTTPSConnection) -> None:
@@ -114,7 +114,7 @@ def running_daemon(state_dir: Path) -> DaemonAddress | None:
     try:
         token = (state_dir / TOKEN_FILE).read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
-        token = None  # of another user: what the daemon shows to everyone can be read nevertheless
+        token = None  # of another user: public answers of the daemon are readable nevertheless
     return DaemonAddress(url, token, fingerprint=fingerprint)
 
 

@@ -81,7 +81,7 @@ def find_section(text: str, wanted: str) -> str:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor of a heading, as it stands in links."""
+    """Return the anchor of a heading, as in links."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 

@@ -123,7 +123,7 @@ class TimelineBranch:
     def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
         followed = self.follower.timelines.settings(table)
         name = TimelineName(table, UpdatePeriod.from_lens_name(period, iso_weeks=followed.iso_weeks), column)
-        # Properties are written at the source, or at the target that timelines are published to.
+        # The source has the properties, or the target of the published timelines.
         calls = self.projection.calls if self.publisher is None else self.publisher.calls
         target = table if self.publisher is None else self.publisher.target_name(table)
         result = self._migrations.advance(

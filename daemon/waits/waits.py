@@ -59,7 +59,7 @@ class Waits:
         self._waits_max = waits_max
         self._metrics = metrics
         self._changed = threading.Condition()
-        # All of the following is read and written with the lock of the condition variable.
+        # The lock of the condition variable protects all of the following.
         self._waiting: dict[Condition, _Waiting] = {}
         self._by_projection: dict[str, dict[_Waiting, None]] = {}
         self._due: dict[_Waiting, None] = {}
@@ -203,7 +203,7 @@ def _fail(waiter: _Waiter, error: BaseException) -> None:
     for future in (waiter.checked, waiter.answered):
         if not future.done():
             future.set_exception(error)
-            future.exception()  # one of the two may not be awaited any more
+            future.exception()  # one of the two may have no waiter any more
 
 
 def _stopping() -> Interrupted:

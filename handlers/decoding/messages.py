@@ -38,7 +38,7 @@ LENIENT_BYTES_MAX: Final = 8 * 1024 * 1024
 _GZIP_FORMATS: Final = frozenset({"gzip(json-2.0)", "gzip"})
 _PLAIN_FORMATS: Final = frozenset({"json-0.2", "json-2.0", "json"})
 _GZIP_IN_BASE64: Final = "H4sI"
-_GZIP_WINDOW: Final = 31  # 15 bits of window, and a gzip header is required
+_GZIP_WINDOW: Final = 31  # 15 bits of window, with a mandatory gzip header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class _Node:
 
 
 def read_expression(data: bytes, *, is_hive4: bool) -> Expression:
-    """Return the tree of an expression. Raises Unreadable, and nothing else, whatever the bytes are."""
+    """Return the tree of an expression. Raises Unreadable, and nothing else, for any bytes."""
     if len(data) > BYTES_MAX:
         raise Unreadable("an expression that is too long")
     try:

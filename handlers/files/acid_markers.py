@@ -58,6 +58,6 @@ def _is_marked(files: FileSystem, base: Location) -> bool:
         marker = json.loads(bytes(content))
     except NotFound:
         return True
-    except ValueError:  # it is being written
+    except ValueError:  # a writer is still at work
         return False
     return isinstance(marker, dict) and marker.get("dataFormat") == "compacted"

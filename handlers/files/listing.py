@@ -137,7 +137,7 @@ def has_files_of_ended_writes(
             continue
         if not entry.is_directory:
             return True
-        # Below may be the partition of another table that was renamed, with directories of writes in it.
+        # Below may be the partition of a renamed table, with directories of writes in it.
         files = _walk(file_systems, root, entry.name, _DEPTH_MAX)
         if any(
             all(_has_ended(_parse_name(name), mark, opened) for name in file.subdir.split("/")[1:])

@@ -36,7 +36,7 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
 # Hive reports with a MetaException both that a request is wrong and that the metastore's own database or file
 # system failed ("Failed to execute function: ...", "Timeout when executing method ...", JDO and IO
 # exceptions, denied access). Only messages known to be about the request count as a rejection. All others may
-# pass, and are retried.
+# pass, so the call repeats.
 _REJECTION: Final = re.compile(
     r"The table has been modified|parameter value for key|Cannot change stats state|transactional"
     r"|Filtering is supported only|is not a partitioning key|Value should be on the RHS|partition filter"

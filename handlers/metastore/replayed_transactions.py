@@ -160,7 +160,7 @@ class ReplayedTransactionCalls(TransactionCalls):
             existing = self._existing_txns() if mapped else frozenset()
             target_txns |= {source: target for source, target in mapped.items() if target in existing}
             if existing.issuperset(mapped.values()):
-                break  # none is lost, so none has a substitute
+                break  # there is no loss, so no transaction has a substitute
         return target_txns
 
     def _send(

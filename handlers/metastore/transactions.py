@@ -110,7 +110,7 @@ class TransactionCalls(Session):
         request = MaxAllocatedTableWriteIdRequest(dbName=db, tableName=table)
         try:
             return self._invoke(_HIGHEST, request).maxWriteId
-        except Unsupported:  # the lists of 3.1 are never cut (reference: hive-3.1-source.md §2)
+        except Unsupported:  # the lists of 3.1 are always complete (reference: hive-3.1-source.md §2)
             return self.valid_write_ids([f"{db}.{table}"])[0].high_water_mark
 
     def valid_write_ids(self, tables: Sequence[str], *, valid_txns: str | None = None) -> list[ValidWriteIds]:

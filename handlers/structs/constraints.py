@@ -153,7 +153,7 @@ class ConstraintKind(Generic[C]):
     list_response: type[Struct] = field(init=False)
 
     def __post_init__(self) -> None:
-        # The type is known at run time only
+        # The type exists at run time only
         columns = Annotated[list[self.column], 1]  # type: ignore[name-defined]
         add_request = declare(__name__, f"Add{self.hive_name}Request", {self.add_field: columns})
         list_response = declare(__name__, f"{self.hive_name}sResponse", {self.list_field: columns})

@@ -206,7 +206,7 @@ def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) 
         return FilesUnavailable(
             "the disk of the state file is full; this transaction was not stored",
             path=path,
-            hint="Free space on the state volume; the work is then repeated from the last position.",
+            hint="Free space on the state volume; the work then continues from the last position.",
         )
     if code in _DAMAGED or code == sqlite3.SQLITE_ERROR:
         return StateCorrupt(

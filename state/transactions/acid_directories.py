@@ -143,7 +143,7 @@ def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
     in the former directory, which the next table of this name finds. Hive applies the write ids of that table
     to it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open write ids.
     """
-    nested = path.split("/")[1:]  # a directory of the root itself is selected by select_directories
+    nested = path.split("/")[1:]  # select_directories selects a directory of the root itself
     directory = next(filter(None, map(_parse_nested, nested)), None)
     if directory is None:
         return False

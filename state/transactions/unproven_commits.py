@@ -46,7 +46,7 @@ class UnprovenCommits:
     def __init__(self) -> None:
         self._commits: dict[int, UnprovenCommit] = {}
         self._stored: dict[int, UnprovenCommit] = {}
-        """Those that the store has."""
+        """Those in the store."""
 
     def load(self, reader: Reader) -> None:
         """Replace the memory by the store's content; raise StateCorrupt if it is unreadable."""

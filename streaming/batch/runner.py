@@ -113,7 +113,7 @@ class BatchRunner:
         # 3. staged: write the record for readers without a metastore, then move the files.
         stream.current.write(stream.lease.hold())
         published = stream.publisher.publish(staged)
-        # 4. published: the hour counts name the last batch that they include, so no batch is added twice.
+        # 4. published: the hour counts name the last batch that they include, so each batch counts once.
         hour_counts = stream.hour_counts.load()
         counts = hour_counts.with_batch(published.batch, published.observed.hours)
         if counts is not hour_counts:
@@ -124,7 +124,7 @@ class BatchRunner:
     def _stage(self, raw: DataFrame, batch: int, origin: BatchOrigin) -> StagedBatch:
         stream = self._stream
         state = stream.lease.hold()
-        # 1. new: the plan is recorded before a row is read.
+        # 1. new: record the plan before reading a row.
         plan = self._load_or_make_plan(raw, batch, state)
         failpoint("flat.planned")
         # 2. planned: the staged record decides the batch.

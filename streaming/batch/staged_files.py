@@ -153,15 +153,15 @@ class BatchPublisher:
 
     def publish(self, staged: StagedBatch) -> StagedBatch:
         """Publish a staged batch, or complete an interrupted attempt."""
-        # 1. Files: a completed move is not repeated.
+        # 1. Files: no second move of a file.
         for move in staged.moves:
             self._storage.move(move.source, move.target)
             failpoint("flat.moved")
-        # 2. Counts: the mark in the hour's parameters shows whether this batch is included.
+        # 2. Counts: the mark in the hour's parameters shows whether the counts include this batch.
         for hour, counts in sorted(staged.hours.items()):
             self._add_counts(hour, counts, staged)
             failpoint("flat.counted")
-        # 3. All files are moved; only empty directories are left.
+        # 3. All files have moved; only empty directories remain.
         self._storage.remove(staged.directory)
         failpoint("flat.published")
         return staged

@@ -1,4 +1,4 @@
-"""Commands on a flat table: the stream itself, and operations by hand while its stream is stopped.
+"""Commands on a flat table: the stream itself, and manual operations while its stream is stopped.
 
 Each function starts a Spark session and ends it, so each needs its own process. Errors are Tideline's.
 """

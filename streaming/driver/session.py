@@ -210,7 +210,7 @@ def _create_session(
         _join(ahead)
         session.conf.get(CHECKED)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
-        _join(ahead)  # it may be creating a catalog, which must not be left incomplete
+        _join(ahead)  # it may be creating a catalog, which must not stay incomplete
         raise start_error(error, conf) from error
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -206,7 +206,7 @@ class _Requester:
 
     @classmethod
     def of(cls, user: str, fingerprint: str, source: str) -> _Requester:
-        # MySQL treats "ann " and "ann" as equal, so spaces around a name are dropped on every database.
+        # MySQL treats "ann " and "ann" as equal, so every database drops spaces around a name.
         stored_user = make_storable(user.strip(), USER_CHARS)
         stored_fingerprint = make_storable(fingerprint, FINGERPRINT_CHARS)
         identity = digest(stored_user, source, stored_fingerprint)

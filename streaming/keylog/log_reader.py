@@ -76,7 +76,7 @@ def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[Requeste
             each.days.add(day)
             each.count += int(count)
             each.first_s, each.last_s = min(each.first_s, first_s), max(each.last_s, last_s)
-        # Keys are read last: a key is stored before, or together with, the requests for it.
+        # Reads keys last: the log stores a key before, or together with, the requests for it.
         named = select(key_table.c.digest, key_table.c.members).where(key_table.c.raw_table == raw_table)
         members = {
             digest: decode_members(text) for digest, text in connection.execute(named) if digest in totals

@@ -55,7 +55,7 @@ def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSAC
     before = _first_kept_day(log, keep_days)
     rows, is_complete = _delete(log, _REQUESTS, before, transactions_max)
     gone = changes = 0
-    if is_complete:  # a key may only be deleted after its requests
+    if is_complete:  # deletes a key only after its requests
         gone, is_complete = _delete(log, _KEYS, before, transactions_max)
     if is_complete:
         changes, is_complete = _delete(log, _CHANGES, before, transactions_max)

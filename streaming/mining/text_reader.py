@@ -43,7 +43,7 @@ def main(descriptor: int) -> None:
     except (EOFError, OSError):
         return
     except MemoryError:
-        os._exit(OUT_OF_MEMORY)  # at once: nothing that needs memory can be relied on
+        os._exit(OUT_OF_MEMORY)  # at once: nothing that needs memory is reliable
 
 
 def _limit_memory(further_bytes: int) -> None:

@@ -100,7 +100,7 @@ class TextWorker:
         try:
             return process.wait(1.0)
         except subprocess.TimeoutExpired:
-            process.terminate()  # it exceeded the time, and is not killed by anyone else
+            process.terminate()  # it exceeded the time, and nothing else kills it
             return process.wait()
 
     def _ask(self, questions: Sequence[Question]) -> list[MinedKeys] | None:

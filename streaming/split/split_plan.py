@@ -38,7 +38,7 @@ ROW: Final = "_tideline_row"
 """A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing
 every row again."""
 _END: Final = "tideline: end of the row"
-"""An element put behind a row to find out whether only one document stands before it."""
+"""An element after a row, which shows whether the row has only one document."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 

@@ -114,7 +114,7 @@ class LocalDisk:
             if new.exists():
                 if not filecmp.cmp(old, new, shallow=False):
                     raise AlreadyExists("the file already exists", path=target)
-                _remove_file(old)  # a move between mounts was interrupted before this step
+                _remove_file(old)  # an interruption of a move between mounts, before this step
                 return
             new.parent.mkdir(parents=True, exist_ok=True)
             if _checksum(old).exists():

@@ -205,7 +205,7 @@ def build_query(database: str, table: str, state: TableState, old_names: Mapping
         else f"{each.expression} AS {_quoted(each.name)}"
         for each in build_columns(state, old_names)
     )
-    # S608: every name was checked and is quoted
+    # S608: every name is valid, and in quotes
     return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608
 
 

@@ -55,7 +55,7 @@ class HourColumns:
         """Return the hour with these values. Raises BadPartitionValue if they do not name an hour."""
         patterns = "\0".join(column.pattern for column in self.columns)
         try:
-            # DTZ007: the zone is set right here
+            # DTZ007: this line sets the zone
             moment = datetime.strptime("\0".join(values), patterns).replace(tzinfo=UTC)  # noqa: DTZ007
         except ValueError as error:
             raise _not_an_hour(values, self.names) from error

@@ -208,7 +208,7 @@ class EventWindow:
         """Yield the members for which too much waits."""
         limits = self._settings
         for member in members:
-            # The number of waiting events is bounded for each member, and for all together.
+            # The number of waiting events has a limit for each member, and for all together.
             if len(member.backlog) >= limits.backlog_events or member.backlog_bytes >= limits.backlog_bytes:
                 yield member
         if self._waiting_bytes > limits.backlogs_bytes:

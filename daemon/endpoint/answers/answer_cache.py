@@ -95,7 +95,7 @@ class AnswerCache:
     def _keep(self, call: Call, entry: _Entry) -> None:
         with self._lock:
             self._forget(call)
-            # Before the entry is kept, not after: otherwise a half could have its share and one entry more.
+            # Before storing the entry, not after: otherwise a half could have its share and one entry more.
             if self._newer_bytes + entry.size > self._half_bytes:
                 self._older, self._older_bytes = self._newer, self._newer_bytes
                 self._newer, self._newer_bytes = {}, 0

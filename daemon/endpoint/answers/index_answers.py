@@ -155,7 +155,7 @@ def _read_arguments(call: str, body: bytes) -> Arguments:
     return read_arguments(CALLS[call].shape, body)
 
 
-_read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # arguments are never changed
+_read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # arguments never change
 
 
 def _reason_of(error: Exception, call: str) -> Reason:
@@ -214,7 +214,7 @@ def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str)
     inflated = map(snapshot.payloads.inflate, payloads)
     spec = join_spec(inflated, db, table, location, snapshot.budget) if location else None
     if spec is None:
-        raise NotAnswered(Reason.NOT_CERTAIN)  # the order of several groups is not defined
+        raise NotAnswered(Reason.NOT_CERTAIN)  # the order of several groups is undefined
     return [spec]
 
 

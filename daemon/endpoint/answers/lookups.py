@@ -62,7 +62,7 @@ class CheckedSelection:
         if joined.isascii():
             return
         # The order depends on the database: Derby compares UTF-16 units. If some of several names are
-        # requested, names that are not here may come before one of them.
+        # requested, unknown names may come before one of them.
         is_cut = isinstance(self.selection, Selection) and self.selection.limit >= 0
         differs = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
         if any(differs) if is_cut else all(differs):

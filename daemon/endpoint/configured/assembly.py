@@ -80,8 +80,8 @@ class SourceAnswers:
             behind=behind,
         )
         self._access = access(freshness=serve.rule)
-        # A permitted stale answer differs from the metastore's as long as the follower is behind, so it is
-        # compared with an exact one.
+        # A permitted stale answer differs from the metastore's as long as the follower is behind, so the
+        # comparison uses an exact one.
         exact = access(freshness=Freshness())
         compared = replace(settings, answer_s=COMPARE_S)
 

@@ -110,7 +110,7 @@ class Reports:
         try:
             os.write(self._descriptor, line.encode())
         except OSError:
-            return  # the daemon is gone; this process ends with it
+            return  # the daemon has ended; this process ends with it
 
 
 def read_metrics(rows: Any, source: str) -> Iterator[Metric]:

@@ -103,7 +103,7 @@ class IndexAccess:
         """Return the result of ``make`` for a table, or the reason to forward the call; used by
         ``IndexRequest``.
         """
-        with ExitStack() as stack:  # ends the snapshot before anything is waited for: forwarding needs none
+        with ExitStack() as stack:  # ends the snapshot before any wait: forwarding needs none
             # 1.
             view = _guard(lambda: self._open(stack, name))
             if isinstance(view, Forward):
@@ -118,7 +118,7 @@ class IndexAccess:
         if isinstance(newest, Forward):
             return newest
         if newest.sent_s > request.arrived_s and newest.event_id < view.event_id:
-            return Forward(Reason.UNAVAILABLE)  # the index is ahead of its source, which was restored
+            return Forward(Reason.UNAVAILABLE)  # the index is ahead of its source, which comes from a backup
         if made is not None and view.event_id >= newest.event_id:
             return made
         # 4.

@@ -142,7 +142,7 @@ class NewestEvent:
                 return Pending(self, self._ended, last)
             needed = self._begun + 1
             if self._begun > self._ended:
-                return Pending(self, needed)  # the one under way was sent too early
+                return Pending(self, needed)  # the query under way began too early
             self._begun, self._is_busy = needed, True
         self._send()
         return Pending(self, needed)

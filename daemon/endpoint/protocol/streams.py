@@ -166,7 +166,7 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
         """Return the message, read to its end without a sink."""
         start = 4 if self._transport is Transport.FRAMED else 0
         end = self._before_buffer + self._buffer.tell()
-        self._buffer = BytesIO(self.unread())  # a large request must not be kept several times
+        self._buffer = BytesIO(self.unread())  # no second copy of a large request
         with memoryview(self._received) as received:
             raw = bytes(received[start:end])
         self._received = bytearray()

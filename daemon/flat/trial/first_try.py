@@ -41,7 +41,7 @@ from streaming.settings import Documents, FlatSettings
 
 
 NAME: Final = "events"
-"""Name of the table in the configuration of a try."""
+"""Name of the table in the configuration of a trial."""
 TABLE: Final = f"default.{NAME}"
 ROWS: Final = "rows"
 _YEAR_S: Final = 365 * 86_400

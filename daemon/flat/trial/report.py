@@ -27,7 +27,7 @@ _MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of a try."""
+    """The outcome of a trial."""
 
     name: str
     """Name of the table in the written configuration."""
@@ -41,7 +41,7 @@ class Trial:
     samples: Mapping[str, str]
     """The text of a dead letter for each reason."""
     rows_left: int
-    """Rows with a time; if there are none, the try has failed."""
+    """Rows with a time; if there are none, the trial has failed."""
     left_out: Sequence[tuple[str, str]]
     """Keys without a column, with the reason."""
     queries: Sequence[Mapping[str, Any]]

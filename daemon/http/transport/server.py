@@ -187,7 +187,7 @@ class _Server(uvicorn.Server):
                 break
             except ConnectionError:  # the client has left again
                 continue
-            except OSError as error:  # no descriptor is left
+            except OSError as error:  # out of descriptors
                 log.warning("cannot accept an HTTP connection", problem=str(error))
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(self._listener)

@@ -195,7 +195,7 @@ class SupervisedLoop:
     def note(self, **changes: object) -> None:
         """Change the status."""
         with self._lock:
-            # Names are checked by replace
+            # replace checks names
             self.status = replace(self.status, **changes)  # type: ignore[arg-type]
 
     def settle(self) -> None:

@@ -224,7 +224,7 @@ class _Job:
             self._progress.restarts += 1
             self._jobs.log_progress("a copy job is restarted", reason=str(error), failures=failures)
         self.is_clean = lost == 0
-        reason = "no outcome was reported" if error is None else str(error)
+        reason = "the driver reported no outcome" if error is None else str(error)
         return [
             self._outcomes.get(number)
             or FilesUnavailable(
@@ -242,13 +242,11 @@ class _Job:
         """
         stopped: Mapping[str, Any] | None = None
         with Child(COMMAND) as child:
-            with suppress(OSError):  # it has ended, which is noticed below
+            with suppress(OSError):  # it has ended, as noticed below
                 child.send(write_order(self._settings, [(each, self._copies[each]) for each in numbers]))
             code: int | None = None
             while code is None:
-                code = (
-                    child.exit_code
-                )  # before listening, so that the last events have arrived when it is set
+                code = child.exit_code  # before listening, so that the last events arrive before the end
                 for event in self._listen(child):
                     self._take(event)
                     stopped = event if event["event"] == STOPPED else stopped

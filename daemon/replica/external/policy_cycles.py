@@ -96,10 +96,7 @@ def spark_problems(
         if tables:
             created = f"{count_text(len(tables), 'table')}, such as {tables[0]}"
             reason = f"Spark writes rows without events, and has created {created}"
-            hint = (
-                "set it, so that their files are copied in cycles; otherwise they keep the rows of their "
-                "loads"
-            )
+            hint = "set it, so that cycles copy their files; otherwise they keep the rows of their loads"
             yield Problem(place, setting, None, reason, hint, warning=True)
 
 

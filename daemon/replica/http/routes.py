@@ -199,7 +199,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     )
     return (
         ApiRoute(listed, build_endpoint(("table",), list_compacted)),
-        route("pause", "Stop applying events until the policy is resumed.", NoParameters, PauseAnswer),
+        route("pause", "Stop applying events until you resume the policy.", NoParameters, PauseAnswer),
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),
         route("load", "Load tables again from the source.", LoadParameters, LoadAnswer),

@@ -47,7 +47,7 @@ class KnownState:
     position: int = -1
     not_followed: Mapping[str, str] = field(default_factory=dict)
     loading: frozenset[str] = frozenset()
-    """Those that wait for a load, are being loaded, or catch up after it."""
+    """Tables that wait for a load, are loading, or catch up after it."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Live checks of a source that does not report which files a transaction wrote: Hive 3.1, and builds near it.
 
 The relay finds these files by the events of the log and by listing directories (reference: hive-3.1-source.md
-§1). That works as long as the files exist: in the warehouse, or in the change manager's root. Whatever
+§1). That works as long as the files exist: in the warehouse, or in the change manager's root. Anything that
 shortens this time, or keeps a write out of the log, causes further loads of tables, and is a warning.
 
 The newest events of the log show facts that the settings of the writers do not. A transaction that changed a
@@ -172,7 +172,8 @@ def _object_stores(place: str, read_roots: Sequence[str]) -> Iterator[Problem]:
             "read_roots",
             stores[0],
             "has no checksums, so files in the change manager's root cannot be identified",
-            "keep the relay running: tables whose files are compacted before it lists them are loaded again",
+            "keep the relay running: Tideline loads tables again whose files are compacted before the relay "
+            "lists them",
             warning=True,
         )
 
@@ -186,7 +187,7 @@ def _compactor(metastore: SourceMetastore, place: str) -> Iterator[Problem]:
             COMPACTOR_CHECK,
             f"{interval_s:g} s",
             "is shorter than a possible restart of the relay",
-            "make it longer; otherwise tables whose files are compacted in the meantime are loaded again",
+            "make it longer; otherwise Tideline loads tables again whose files are compacted in the meantime",
             warning=True,
         )
 

@@ -68,7 +68,7 @@ class EndedTransactions:
     ) -> None:
         try:
             still_open, newest = answer.result()
-        except TidelineError:  # it is asked again later
+        except TidelineError:  # a later query repeats this
             self._answer = None
             return
         if event_id < newest:

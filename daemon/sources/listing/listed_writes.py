@@ -165,7 +165,7 @@ class ListedWrites:
         listings = [(writes, write, list(self._start(write, each))) for writes, write, each in prepared]
         for writes, write, futures in listings:
             parts = self._collect(write, futures)
-            if write.table in self.found_by_scan - known:  # this commit may not have been scanned
+            if write.table in self.found_by_scan - known:  # the scan may have missed this commit
                 parts = self._collect(write, list(self._start(write, self._prepare(write))))
             self._troubles.pop((write.table, write.write_id), None)
             self._add(writes, write, self._note_scanned(write, parts))

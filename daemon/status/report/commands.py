@@ -71,8 +71,7 @@ WATCH_S: Final = 2.0
     "--all",
     "shows_all",
     is_flag=True,
-    help="Show every projection. By default, if there are more than 20, only those with a deviation are "
-    "shown.",
+    help="Show every projection. By default, with more than 20, show only those with a deviation.",
 )
 @click.pass_context
 def status(  # noqa: PLR0913 - click passes one argument for each option

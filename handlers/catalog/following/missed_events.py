@@ -94,7 +94,7 @@ def _list_replaced(event: Event, name: str) -> tuple[str, ...]:
         case TableAltered():
             try:
                 before = event.before.value
-            except BadInput:  # the table is quarantined or loaded again
+            except BadInput:  # the table is in quarantine or loads again
                 return ()
             old = qualify(before.dbName, before.tableName)
             return () if old == name else (old, name)

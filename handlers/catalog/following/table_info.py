@@ -207,7 +207,7 @@ class TableLoad:
     def read(self) -> None:
         """Compute from the listing, without the store; in the thread of calls. Raises MalformedEvent."""
 
-    # ARG002, PLR6301: nothing is written before the load is taken
+    # ARG002, PLR6301: nothing to write before the load begins
     def write(self, store: Store) -> bool:  # noqa: ARG002, PLR6301
         """Write a part, in a transaction of a few hundredths of a second; return whether there is more."""
         return False

@@ -146,7 +146,7 @@ class PartitionFollowerChange:
         """
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
-            # In its own store, the new name may already be written: a repeated rename would remove it.
+            # Its own store may already have the new name: a repeated rename would remove it.
             self._forget(old)
             return False
         self._index.rename(old, table.name)

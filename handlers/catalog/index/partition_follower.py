@@ -95,7 +95,7 @@ class PartitionFollower:
         """Read the indexed tables from the store."""
         if self._own is not None:
             with self._own.transaction():
-                pass  # finishes an interrupted transaction of a remote store before it is read
+                pass  # finishes an interrupted transaction of a remote store before reading it
         self._store = self._own or store
         self.index = PartitionIndex(self._store)
         self._payloads = PayloadReader(self._store)

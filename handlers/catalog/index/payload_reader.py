@@ -190,7 +190,7 @@ class JoinedRows:
                 size = len(payload) + len(row) + _OVERHEAD_BYTES
                 if payload in rows or size > self._half_bytes:
                     continue
-                # Before the entry is kept, not after: the call of a large table brings many times the limit
+                # Before storing the entry, not after: the call of a large table brings many times the limit
                 # of a half.
                 if self._size + size > self._half_bytes:
                     self._older, self._newer, self._size = self._newer, {}, 0

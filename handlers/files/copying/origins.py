@@ -75,7 +75,7 @@ def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[E
         return others[0]
     differing = sum(isinstance(failure, ContentDiffers) for failure in failures)
     if differing and all(origin.checksum is None for origin in origins):
-        return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
+        return FilesUnavailable("the source file changes during the copy", path=printable(source.uri))
     return FileLost(
         "the source file is gone or has changed, and the change manager has no copy",
         path=printable(source.uri),

@@ -142,7 +142,9 @@ class ArrowReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # the content has been checked; a failing close does not change it
+        with contextlib.suppress(
+            OSError
+        ):  # the content is correct already; a failing close does not change it
             self._stream.close()
 
 
@@ -199,7 +201,7 @@ class ArrowWriter:
         try:
             self._library.move(self._hidden, self._final)
         except OSError:
-            # The name may be taken. Any other failure occurs again below and is raised.
+            # The name may exist already. Any other failure occurs again below.
             self._library.delete_file(self._final)
             self._library.move(self._hidden, self._final)
 
@@ -238,7 +240,7 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  
             "the file system denied access",
             path=path,
             reason=reason,
-            hint="Check the credentials and their rights (files.secrets); the call is retried.",
+            hint="Check the credentials and their rights (files.secrets); Tideline tries again.",
         )
     if isinstance(error, IsADirectoryError):
         return Refused("the path is not a regular file", path=path)

@@ -74,6 +74,6 @@ def find_zone_error(error: Exception, location: Location) -> FilesUnavailable | 
             "the key server of the encryption zone failed",
             path=path,
             reason=printable(text[:300]),
-            hint=f"Check {PROVIDER}, the key server, and its access lists; the call is retried.",
+            hint=f"Check {PROVIDER}, the key server, and its access lists; Tideline tries again.",
         )
     return None

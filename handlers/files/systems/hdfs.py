@@ -247,7 +247,7 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
             "the file system denied access",
             path=path,
             reason=reason,
-            hint="Check the user, its ticket or keytab, and its rights in HDFS; the call is retried.",
+            hint="Check the user, its ticket or keytab, and its rights in HDFS; Tideline tries again.",
         )
     return FilesUnavailable("the file system failed", path=path, reason=reason)
 

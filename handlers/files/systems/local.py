@@ -326,7 +326,7 @@ class _OsErrors:
             raise _to_tideline_error(error, self._location) from error
 
 
-_CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy is retried."
+_CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); Tideline tries again."
 _TRUST_LINK: Final = (
     "Use the directory that the link points to, or add a legitimate link to trusted_roots "
     "(files.options, scheme 'file')."
@@ -334,8 +334,8 @@ _TRUST_LINK: Final = (
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
-    # The environment's failures, which pass once an operator has acted: they are retried and never blamed on
-    # a table.
+    # The environment's failures, which pass once an operator has acted: Tideline tries again, and never
+    # blames a table.
     errno.EACCES: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EPERM: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EROFS: (FilesUnavailable, "the file system is read-only", "Mount it for writing."),

@@ -54,7 +54,7 @@ def put(function: Function, event_id: int, context: Context) -> None:
     try:
         _put(name, function, context)
     except NotFound:
-        return  # the database was dropped later
+        return  # a later event dropped the database
     except (BadInput, Refused, Inconsistent) as error:
         report(name, event_id, error, context)
     else:

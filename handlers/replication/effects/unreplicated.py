@@ -129,7 +129,7 @@ def classify(event: Event, context: Context) -> ShownKind:
     obstacle = None if owner is None else _find_obstacle(owner, context)
     if isinstance(event, TableDropped):
         if obstacle is not None and obstacle.code == VIEW_CODE:
-            obstacle = None  # what the view reads may have been dropped before
+            obstacle = None  # the source may have dropped the view's tables before
         if obstacle is not None or (entry is not None and owner is None):
             has_rows = entry is not None and entry.on_target
             return ShownKind(Shown.DROPPED_WITH_ROWS if has_rows else Shown.DROPPED)

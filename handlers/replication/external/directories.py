@@ -112,8 +112,7 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        # The target first: files that replay puts there in between are at the source then, or were removed
-        # from it.
+        # The target first: the source then has files that replay puts there in between, or has removed them.
         target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
         delete = self._delete or tree.is_replaced
         if listed is None and (tree.depth == 0 or not delete):

@@ -52,7 +52,7 @@ class BootstrapProgress(LoadProgress, Protocol):
         """The load of a table is finished and recorded."""
 
     def failed(self, table: str, problem: str) -> None:
-        """A try failed."""
+        """An attempt failed."""
 
 
 class SilentBootstrap(SilentProgress):
@@ -180,7 +180,7 @@ class _BootstrapRun:
             raise last_error
 
     def _next_outcome(self, open_loads: dict[str, TableLoad]) -> _Outcome | None:
-        """Wait a moment for the end of a try, and return tables to the workers whose pause is over;
+        """Wait a moment for the end of an attempt, and return tables to the workers whose pause is over;
         raises Interrupted.
         """
         if self._options.is_stopping():

@@ -56,8 +56,8 @@ class LoadFollower:
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
         """Make tables wait for a load, and no longer followed or quarantined; return them.
 
-        Those that already wait stay as they are, but get a try at once. Raises NotFound if the policy does
-        not cover one of them, and then changes nothing.
+        Those that already wait stay as they are, but get an attempt at once. Raises NotFound if the policy
+        does not cover one of them, and then changes nothing.
         """
         names = tuple(dict.fromkeys(table.lower() for table in tables))
         for table in names:
@@ -216,7 +216,7 @@ class LoadFollower:
         """Let a table catch up until replay's position, or until it may stop."""
         self.context.target_position.check()
         upto = self.position()
-        self._works.pop(load.load_id, None)  # a catch-up that failed is not continued, but begun again
+        self._works.pop(load.load_id, None)  # a failed catch-up starts again from the beginning
         try:
             complete = work.apply(self._read(work.reached, upto), upto, self.beat, may_stop)
         except ResumeFailed as failure:

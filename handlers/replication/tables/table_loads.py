@@ -187,7 +187,7 @@ class TableLoads(TableEntries[TableLoad]):
         self.put(replace(self._entries[table], caught_up_id=event_id))
 
     def fail(self, table: str, problem: str) -> None:
-        """Record that a try failed; the table keeps waiting, and is loaded from the beginning."""
+        """Record a failed attempt; the table keeps waiting, and is loaded from the beginning."""
         entry = self._entries[table]
         self.put(
             replace(

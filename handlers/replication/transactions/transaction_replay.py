@@ -92,7 +92,7 @@ class TransactionReplay:
             self.lookahead.prepare(event, WriteIdOfTxn(txn_id, write_id))
             is_repeated = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
             if is_repeated and txn_id not in write_ids:
-                continue  # the event is repeated, and the transaction has ended since
+                continue  # a repeated event whose transaction has ended since
             if event.event_id <= self.marks.uncertain_event_id and self._has_ended(table, txn_id, write_id):
                 continue
             failpoint("replay.before-open")
@@ -171,7 +171,7 @@ class TransactionReplay:
             self._fetch_files(event, source_txn)  # step 3
         for write in [] if source_txn is None else self.files.find_unlogged_writes(source_txn, event):
             self.start_copies(write)  # step 3
-        self._record_before(event)  # step 4, while files are being copied
+        self._record_before(event)  # step 4, during the copies of files
         writes = self.files.wait_for_copies(event)  # step 5
         repeated = self.files.is_committed(event.txn_id)
         if source_txn is not None and source_txn.allocations and not writes and not repeated:

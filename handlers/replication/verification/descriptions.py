@@ -162,7 +162,7 @@ def compare_statistics(
         ours, theirs = source.columns.get(column), target.columns.get(column)
         if ours == theirs:
             continue
-        # Hive returns no statistics that are not marked as accurate, or whose write id is invisible.
+        # Hive returns only statistics with the mark of accuracy and a visible write id.
         ignored = (ours is None and not source.valid) or (theirs is None and (unmarked or is_remembered))
         if compacted or ignored:
             yield NotCompared("statistics")

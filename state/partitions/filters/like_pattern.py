@@ -54,7 +54,7 @@ class LikePattern:
         return len(self.pieces) == 2 and not self.pieces[1] and None not in self.pieces[0]
 
     def to_sql(self) -> str:
-        """Return the pattern in SQL, whatever its dialect."""
+        """Return the pattern in SQL, in any dialect."""
         pieces = (
             "".join("_" if one is None else escape_pattern(one) for one in piece) for piece in self.pieces
         )

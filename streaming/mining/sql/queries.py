@@ -246,7 +246,7 @@ class ScriptReader:
             return
         self._queries.add_with(node, scope)
         if isinstance(node, exp.Create) and node.kind == "VIEW" and isinstance(node.expression, exp.Query):
-            # Later statements of this script may use the view, so its columns are recorded.
+            # Later statements of this script may use the view, so record its columns.
             self._views[node.this.name.lower()] = self._queries.query(node.expression, scope.queries, None)
             return
         self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))

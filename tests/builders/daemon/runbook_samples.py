@@ -79,9 +79,9 @@ MESSAGES: Final[dict[str, tuple[errors.TidelineError, ...]]] = {
     ),
     "daemon.md#files-cannot-be-read-or-written": (
         errors.FilesUnavailable(
-            "the disk of the state file is full; nothing of this transaction was kept",
+            "the disk of the state file is full; this transaction was not stored",
             path="/var/lib/tideline/replication-shop.db",
-            hint="Free space on the state volume; the work is then repeated from the last position.",
+            hint="Free space on the state volume; the work then continues from the last position.",
         ),
     ),
     "daemon.md#a-state-file-is-damaged": (

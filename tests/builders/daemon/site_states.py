@@ -213,9 +213,9 @@ def blocked_status() -> DaemonStatus:
         addresses="thrift://target-metastore.example.org:9083: connection refused",
     )
     full = FilesUnavailable(
-        "the disk of the state file is full; nothing of this transaction was kept",
+        "the disk of the state file is full; this transaction was not stored",
         path="/var/lib/tideline/catalog-lake.db",
-        hint="Free space on the state volume; the work is then repeated from the last position.",
+        hint="Free space on the state volume; the work then continues from the last position.",
     )
     healthy = healthy_status()
     loops = [

@@ -60,7 +60,7 @@ def read_listing(source: Metastore, followers: Sequence[Follower], request: List
     raise NotFound for one that no follower accepts, and the errors of the calls.
     """
     progress = request.progress
-    # Step 1: before anything of the table is read.
+    # Step 1: before the first reading of the table.
     as_of = source.current_event_id() if progress is None else progress.as_of
     table = _read_table(source, followers, request.name)
     accepting = [follower for follower in followers if follower.accepts(table)]

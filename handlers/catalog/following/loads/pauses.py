@@ -60,7 +60,7 @@ class LoadPauses:
         return pause_s
 
     def pause_retries(self, took_s: float) -> None:
-        """Pause loads of failed tables after a try that took ``took_s``."""
+        """Pause loads of failed tables after an attempt that took ``took_s``."""
         self._retries_from_s = self.clock() + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
 
 

@@ -37,7 +37,7 @@ class TableLoads:
         self.listing = listing
         self._loads = [
             (follower, follower.begin_load(listing))
-            # Staged content may be refused; then no other follower should have taken anything.
+            # A follower may refuse staged content; then no other follower should have taken anything.
             for follower in sorted(followers, key=lambda one: not one.loads_in_pieces)
             if follower.accepts(listing.table) and (listing.is_last or follower.loads_in_pieces)
         ]

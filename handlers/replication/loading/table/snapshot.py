@@ -104,7 +104,7 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
     is_in_cycles = is_external(snapshot.table) and tools.policy.external_base is not None
     directory = TableDirectory(
         tools.files, location, allowed=tools.copies.allowed, skips_unsafe=is_in_cycles
-    )  # the cycles report names that cannot be used
+    )  # the cycles report unusable names
     valid = snapshot.valid
     try:
         if valid is None:

@@ -176,7 +176,7 @@ class TargetTable:
                 table=expected.table,
                 expected=expected.format(),
                 answer=answer.format(),
-                hint="Another client writes to the replica: stop it. The load is repeated.",
+                hint="Another client writes to the replica: stop it. Tideline repeats the load.",
             )
 
     def finish(self) -> None:

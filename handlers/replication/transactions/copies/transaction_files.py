@@ -61,7 +61,7 @@ from state.transactions.valid_write_ids import WriteIdState
 EARLY_FILES_MAX: Final = 1_000
 """Files that may wait in the pool before their turn; more would only block it."""
 _LOADED: Final = (
-    "The table is loaded again automatically. To avoid this, keep the lag of the relay below the time that "
+    "Tideline loads the table again. To avoid this, keep the lag of the relay below the time that "
     "the source's compactor needs."
 )
 
@@ -114,7 +114,7 @@ class TransactionFiles:
                 return
             if not self._holds(event) and not self._knows_directory(event):
                 continue  # its partition may come with a later event, and each query costs a call
-            # An error is raised again at the event's turn, and counts there.
+            # An error occurs again at the event's turn, and counts there.
             with suppress(BadInput, Refused, FilesUnavailable):
                 suffix = self._bases.find_suffix(event)
                 if not suffix and has_base(event.files):

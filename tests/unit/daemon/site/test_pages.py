@@ -65,8 +65,8 @@ def test_each_button_says_what_it_will_do_to_which_object() -> None:
         each.action.label: describe_consequence(each.action) for each in needs if each.action is not None
     }
     assert texts["Resume"] == "Policy hr continues from its position. It skips no event."
-    assert texts["Release"].startswith("shop.visits of policy shop is followed again.")
-    assert texts["Load again"].startswith("geo.regions of policy geo is loaded again")
+    assert texts["Release"].startswith("The daemon follows shop.visits of policy shop again.")
+    assert texts["Load again"].startswith("The daemon loads geo.regions of policy geo again")
     assert texts["Skip the lost events"].startswith("web continues after the lost events.")
 
 

@@ -186,7 +186,7 @@ def test_a_source_file_that_keeps_changing_is_unavailable_not_lost(warehouse: Wa
     def meddle(_: Location) -> None:
         path_of(source).write_bytes(b"x" * (10 + next(counted)))
 
-    with pytest.raises(FilesUnavailable, match="changes while it is copied"):
+    with pytest.raises(FilesUnavailable, match="changes during the copy"):
         warehouse.copier(meddling(meddle)).copy(warehouse.task(source))
     assert warehouse.target_files() == {}
 
