@@ -31,7 +31,7 @@ class Reached:
     reason: str = ""
     """The missing condition, in words."""
     left_out: tuple[str, ...] = ()
-    """Tables that do not reflect the event, because quarantined or being loaded."""
+    """Tables that do not reflect the event, because they are in quarantine or loading."""
 
 
 class Condition(Protocol):

@@ -50,7 +50,7 @@ class WaitAnswer:
     wanted_event_id: int | None
     """The event that the replica had to reflect."""
     left_out: list[str]
-    """Tables that do not reflect the event, because quarantined or being loaded."""
+    """Tables that do not reflect the event, because they are in quarantine or loading."""
     waited_s: float
 
 

@@ -113,7 +113,7 @@ class Connections:
         try:
             yield
         finally:
-            if connection in self._aside:  # it has not ended meanwhile
+            if connection in self._aside:  # it is still open
                 self._aside.discard(connection)
                 self._add(connection)
 

@@ -1,4 +1,4 @@
-"""Events that the target has already, because an earlier run applied them: only the state learns of them.
+"""Events that the target has already, because an earlier run applied them: only the state still needs them.
 
 The state file is lost or is older than the target's position, or a catch-up begins again. Afterwards the
 write-id mapping and the loads are as after applying the event.
