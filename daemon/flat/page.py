@@ -125,7 +125,7 @@ class FlatTable:
     totals: dict[str, Any]
     calendar: dict[str, str]
     """The last days with hours, each with a letter for each hour in UTC: ``s`` sealed, ``o`` open, ``l`` open
-    with rows that arrived after its end, ``-`` without rows."""
+    with rows that arrived over an hour after its end, ``-`` without rows."""
     columns: list[dict[str, Any]]
     """Slots with their keys, types, fill rates, and who queries them."""
     candidates: list[dict[str, Any]]

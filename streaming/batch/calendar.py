@@ -12,14 +12,17 @@ from streaming.table.parameters import TOUCHED
 
 
 DAYS_MAX: Final = 92
+LATE_S: Final = HOUR_S
+"""How far the watermark must be past the end of an hour for its rows to be late: the batch with the last rows
+of an hour moves it past the end."""
 _DAY_S: Final = 24 * HOUR_S
 
 
 def make_calendar(partitions: Sequence[HourPartition]) -> dict[str, str]:
     """Return the last days that have hours, in order, each with a letter for each of its hours in UTC.
 
-    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived after its end, and
-    ``-`` one without rows.
+    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived late, and ``-`` one
+    without rows.
     """
     days: dict[int, list[str]] = {}
     for each in partitions:
@@ -34,4 +37,5 @@ def make_calendar(partitions: Sequence[HourPartition]) -> dict[str, str]:
 def _letter(partition: HourPartition) -> str:
     if partition.is_sealed:
         return "s"
-    return "l" if int(partition.parameters.get(TOUCHED, 0)) > partition.hour + HOUR_S else "o"
+    touched_s = int(partition.parameters.get(TOUCHED, 0))
+    return "l" if touched_s > partition.hour + HOUR_S + LATE_S else "o"

@@ -6,7 +6,7 @@ import pytest
 
 from handlers.files.paths import parse_location
 from state.columns.slots import HOUR_S
-from streaming.batch.calendar import DAYS_MAX, make_calendar
+from streaming.batch.calendar import DAYS_MAX, LATE_S, make_calendar
 from streaming.table.flat_table import HourPartition
 from streaming.table.parameters import SEALED, TOUCHED
 
@@ -24,8 +24,8 @@ def hour(number: int, **parameters: str) -> HourPartition:
     [
         ({SEALED: "true"}, "s"),
         ({}, "o"),
-        ({TOUCHED: str(DAY + HOUR_S)}, "o"),
-        ({TOUCHED: str(DAY + HOUR_S + 1)}, "l"),
+        ({TOUCHED: str(DAY + HOUR_S + LATE_S)}, "o"),
+        ({TOUCHED: str(DAY + HOUR_S + LATE_S + 1)}, "l"),
         ({TOUCHED: str(DAY + 2 * HOUR_S), SEALED: "true"}, "s"),
     ],
 )
