@@ -140,7 +140,9 @@ class PageRunner:
 
     def _start(self, block: Block) -> None:
         log = (self._directory / "second-terminal.log").open("ab")
-        command = ["bash", "-c", f"exec {self._replace(block.text).strip()}"]
+        # Tests that a shell runs in the background inherit that interrupts are ignored.
+        interruptible = ["env", "--default-signal=INT"]
+        command = [*interruptible, "bash", "-c", f"exec {self._replace(block.text).strip()}"]
         with log:
             self._running.append(
                 subprocess.Popen(
@@ -153,11 +155,7 @@ class PageRunner:
         while self._running:
             process = self._running.pop()
             process.send_signal(signal.SIGINT)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:  # Python ignores an interrupt in a callback of an import
-                process.send_signal(signal.SIGINT)
-                process.wait(60)
+            process.wait(60)
 
     def _run_shell(self, block: Block, output: str | None) -> None:
         """Run commands; if a process was started before, repeat them until it answers, and as expected."""
