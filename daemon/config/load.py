@@ -44,6 +44,8 @@ class Loaded:
 
     config: Config | None
     problems: tuple[Problem, ...]
+    places: Mapping[Key, str]
+    """Where each setting that is set comes from: ``file:line``, or the name of an environment variable."""
 
 
 def find_file(path: Path | None) -> Path | None:
@@ -69,7 +71,7 @@ class ConfigReader:
         inline = _inline_secrets(document, {problem.key for problem in found})
         all_problems = sorted({*found, *inline}, key=Problem.order)
         fatal = any(not problem.warning for problem in all_problems)
-        return Loaded(None if fatal else config, tuple(all_problems))
+        return Loaded(None if fatal else config, tuple(all_problems), document.places)
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
         """Return the configuration, whose logins connections use from now on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Tokens
 from daemon.service.command_line import call
+from daemon.service.configuration import load_config
 from daemon.service.configuration_page import configuration_page, configuration_route
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.browsers import launched_browser
@@ -47,6 +49,26 @@ def test_operators_see_the_settings_without_secrets() -> None:
     assert "/etc/tideline.yaml" in answer.text
     assert "hidden-word" not in answer.text
     assert "other-word" not in answer.text
+
+
+def test_each_setting_that_is_set_has_the_line_of_the_file_or_the_variable_that_sets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tideline.yaml"
+    file.write_text("kafka:\n  bootstrap: kafka:9092\nsupervisor: {drain_s: 30}\nlogs:\n  level: debug\n")
+    monkeypatch.setenv("TIDELINE__SUPERVISOR__DRAIN_S", "40s")
+    config = load_config(file)
+    tokens = Tokens(())
+    with served(
+        Gate(app_of(configuration_page(config, file)), Access(tokens=tokens), lambda _: None)
+    ) as server:
+        answer = asked(server.port, "/configuration", token=tokens.add_own("operator"))
+    rows = re.findall("<tr><td>(.*?)</td><td.*?>(.*?)</td><td.*?>(.*?)</td></tr>", answer.text)
+    assert rows == [
+        ("bootstrap", "kafka:9092", "line 2"),
+        ("level", "debug", "line 5"),
+        ("drain_s", "40s", "TIDELINE__SUPERVISOR__DRAIN_S"),
+    ]
 
 
 def test_viewers_see_how_to_sign_in_instead() -> None:
