@@ -161,7 +161,7 @@ def test_commands_change_and_check_the_catalog_of_a_daemon_elsewhere(
 def test_a_load_on_a_daemon_elsewhere_prints_the_table_as_data(port: int, tmp_path: Path) -> None:
     with catalog_of_lake(tmp_path, {"table": "a.b", "event_id": 7}):
         done = run_elsewhere(tmp_path, port, "partitions", "load", "a.b", "--json")
-    assert json.loads(done.stdout[done.stdout.index("{") :]) == LISTED  # after a line of the log
+    assert json.loads(done.stdout[done.stdout.index("\n{") :]) == LISTED  # after a line of the log
 
 
 @pytest.mark.parametrize("path", ["pond/load-partitions", "pond/check-partitions", "none/load-timelines"])

@@ -295,7 +295,7 @@ def test_an_undecodable_event_without_a_database_is_a_gap_and_all_tables_are_loa
     source.events.append(
         Undecodable(event_id=len(source.events) + 1, time_s=0, kind="?", error=MalformedEvent("broken"))
     )
-    with pytest.raises(GapDetected, match="names no table"):
+    with pytest.raises(GapDetected, match="without a table name"):
         followed.follow()
     followed.reopen()
     assert followed.projection.position.event_id == len(source.events) - 1

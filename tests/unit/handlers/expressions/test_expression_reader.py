@@ -109,7 +109,7 @@ def test_every_prefix_of_an_expression_is_refused() -> None:
     for end in range(len(whole)):
         with pytest.raises(Unreadable):
             read_expression(whole[:end], is_hive4=True)
-    with pytest.raises(Unreadable, match="behind"):
+    with pytest.raises(Unreadable, match="after the expression"):
         read_expression(whole + b"\x00", is_hive4=True)
 
 

@@ -141,6 +141,7 @@ def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
 @pytest.mark.usefixtures("turns")
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
+@example(changes=[0, 0, 137, 0, 0, 1, 271, 9, 249, 163, 4, 0], seed=479001600)
 def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: list[int], seed: int) -> None:
     replica = runs.replica()
     # S311: repeatable choices of a test
@@ -163,6 +164,7 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
         if choices.random() < 0.3:
             replica.projection.open()
     finish_all(history, replica, position)
+    reconcile(replica)
     assert_equal(replica.target, history)
     replica.context.tables.write_ids.check()
 

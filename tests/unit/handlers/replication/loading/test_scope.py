@@ -66,7 +66,7 @@ def test_a_table_that_left_is_dropped_on_request_only(tmp_path: Path) -> None:
     assert [entry.table for entry in replica.context.tables.left.entries()] == ["c"], "it is recorded"
 
 
-@pytest.mark.parametrize(("table", "message"), [("a", "replicates this table"), ("foreign", "did not leave")])
+@pytest.mark.parametrize(("table", "message"), [("a", "replicates this table"), ("foreign", "has not left")])
 def test_nothing_is_dropped_if_one_of_the_tables_did_not_leave(
     tmp_path: Path, table: str, message: str
 ) -> None:
