@@ -91,7 +91,7 @@ def trial_text(trial: Trial) -> str:
     ]
     lines = [
         (
-            f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by "
+            f"{count_text(totals['rows'], 'event')} in {count_text(totals['partitions'], 'hour')} by "
             f"{trial.time}{saving}"
         ),
         "",

@@ -63,6 +63,9 @@ class Replica:
         if events:
             position = self.projection.apply(events)
         self.projection.settle()
+        # So the target has the position, which otherwise waits for its turn.
+        self.projection.begin_pause()
+        self.projection.pause.end()
         return position
 
     def differences(self, *, files: bool = True) -> list[str]:

@@ -99,7 +99,7 @@ def test_what_is_left_out_is_printed_with_the_reason_and_no_file_takes_the_colum
     table = readers.open_dataset(made / "table").to_table()
     assert sorted(table["user/id"].to_pylist()) == list(range(40))
     assert table["user"].drop_null().length() == 40
-    assert "1 wrong-time (the time is missing, of another form" in done.output
+    assert "1 wrong-time (the time is missing, has another form" in done.output
     assert f"for example: {late}" in done.output
     assert "$.usr: no row contains it" in done.output
     assert f"{reports}/other.sql: reads no key of json in web.raw" in done.output
