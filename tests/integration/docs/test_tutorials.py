@@ -85,10 +85,12 @@ def test_a_first_database_is_replicated_followed_compared_and_promoted(
     run_replicated("tutorials/replica.md", ("shop", "tideline.lake"), stack, tmp_path)
 
 
+@pytest.mark.long
 def test_a_failover_is_rehearsed_and_switched_back(stack: Endpoints, tmp_path: Path) -> None:
     run_replicated("guides/failover.md", ("shop", "tideline.east", "tideline.west"), stack, tmp_path)
 
 
+@pytest.mark.long
 def test_databases_of_a_pattern_are_found_and_one_is_retired(stack: Endpoints, tmp_path: Path) -> None:
     run_replicated("guides/many-databases.md", ("sales", "tideline.lake"), stack, tmp_path)
 
@@ -106,6 +108,7 @@ def test_a_state_is_backed_up_lost_and_restored(stack: Endpoints, tmp_path: Path
     run_replicated("guides/backup.md", ("shop", "tideline.lake"), stack, tmp_path)
 
 
+@pytest.mark.long
 def test_a_daemon_works_with_the_least_rights_at_a_broker(stack: Endpoints, tmp_path: Path) -> None:
     broker = AuthorizingKafka(tmp_path / "kafka")
     broker.start()
