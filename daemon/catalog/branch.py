@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from daemon.http.actions import STRICT
 from daemon.waits.conditions import ignore_move
 
 
@@ -99,6 +100,15 @@ class OpenSource:
 
     source: str
     view: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class TableParameters:
+    """A table."""
+
+    __pydantic_config__ = STRICT
+    table: str
+    """``db.table``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
+from state.bounds import parse_number
 from state.errors import BadInput
 
 
@@ -123,9 +124,10 @@ def number(maximum: int, default: int | None = None, **declared: Any) -> Any:
     """Return a field that is a number from 0 to ``maximum``; the client does not send a negative one."""
 
     def parse(value: str) -> int:
-        if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= maximum):
+        found = parse_number(value, 0, maximum)
+        if found is None:
             raise ValueError(f"must be a number from 0 to {maximum}")
-        return int(value)
+        return found
 
     return parameter(
         default,

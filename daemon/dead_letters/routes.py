@@ -17,6 +17,7 @@ from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
 from daemon.status.action_calls import ActionCall
+from state.bounds import parse_number
 from state.errors import NotFound
 
 
@@ -81,10 +82,11 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         return ()
     broker, topic = broker_settings(config.kafka), config.kafka.dead_letter_topic
 
-    def read_number(number: str) -> int:
-        if not (number.isascii() and number.isdecimal() and len(number) < 19):
-            raise NotFound("there is no such dead letter", number=number[:30], topic=topic)
-        return int(number)
+    def read_number(text: str) -> int:
+        number = parse_number(text)
+        if number is None:
+            raise NotFound("there is no such dead letter", number=text[:30], topic=topic)
+        return number
 
     def list_last(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
         return asdict(LetterList(list_letters(config)))

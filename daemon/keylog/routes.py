@@ -16,6 +16,8 @@ from daemon.config.fields import parse_key
 from daemon.http.actions import STRICT, Audit, signed_action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
+from daemon.keylog.settings import ColumnTypeName
+from state.bounds import parse_number
 from state.columns.paths import parse_column_key
 from state.errors import BadInput
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 ROWS_MAX: Final = 1_000
 DAYS_MAX: Final = 3_650
-ColumnTypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "boolean"]
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def _schema(default: int, maximum: int) -> dict[str, Any]:
 
 def _number(given: dict[str, str], name: str, default: int, maximum: int) -> int:
     text = given.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= maximum):
+    number = parse_number(text, 1, maximum)
+    if number is None:
         raise BadInput(f"{name} = {text[:100]}: must be a number from 1 to {maximum}", parameter=name)
-    return int(text)
+    return number

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from state.columns.rules import FlatRules
 
 
+ColumnTypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "boolean"]
+"""The types of columns that users choose."""
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import getpass
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import quote
 
 import click
 
 from daemon.config.quantities import Quantity
-from daemon.keylog.settings import KEYLOG
+from daemon.keylog.settings import KEYLOG, ColumnTypeName
 from daemon.status.address import daemon_option
 from daemon.terminal.application import (
     CommandGroup,
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.keylog.answers import Answer
-    from daemon.keylog.routes import ColumnTypeName
     from daemon.keylog.settings import KeyedTable
     from daemon.status.address import DaemonAddress
     from streaming.keylog.log import KeyLog
 
 
-TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
 DECIDE_S: Final = 60.0
 _remove_option = click.option("--remove", is_flag=True, help="Remove the decision.")
 
@@ -249,7 +247,7 @@ def skip(  # noqa: PLR0913, PLR0917 - one parameter per option is click\'s way
 @keys.command()
 @click.argument("table")
 @click.argument("key")
-@click.argument("type_name", metavar="TYPE", type=click.Choice(TYPES))
+@click.argument("type_name", metavar="TYPE", type=click.Choice(get_args(ColumnTypeName)))
 @config_option
 @json_option
 @daemon_option

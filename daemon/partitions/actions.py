@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.catalog.branch import BranchAction
-from daemon.http.actions import STRICT
-
-
-@dataclass(frozen=True)
-class PartitionsOfTable:
-    """A table."""
-
-    __pydantic_config__ = STRICT
-    table: str
-    """``db.table``."""
+from daemon.catalog.branch import BranchAction, TableParameters
 
 
 @dataclass(frozen=True)
@@ -56,13 +46,13 @@ ACTIONS: Final[Sequence[BranchAction]] = (
         "load-partitions",
         "Begin to load the partitions of a table again from the metastore; the list of tables has the "
         "progress.",
-        PartitionsOfTable,
+        TableParameters,
         PartitionLoad,
     ),
     BranchAction(
         "check-partitions",
         "Compare the partitions of a table with the metastore.",
-        PartitionsOfTable,
+        TableParameters,
         CheckedPartitions,
     ),
 )

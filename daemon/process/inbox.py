@@ -162,11 +162,13 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
     except Exception as error:
         # A request that ends the loop would end it again after every restart.
         log.exception("request failed unexpectedly", request=path.name)
-        reason = f"{type(error).__name__}: {error}"[:500]
-        refused = Refused(
-            "the request failed unexpectedly", reason=reason, hint="See the log; this is a defect."
-        )
-        return {"error": error_to_json(refused)}
+        return {"error": error_to_json(describe_defect("the request failed unexpectedly", error))}
+
+
+def describe_defect(message: str, error: Exception) -> Refused:
+    """Return an unexpected error for the client whose request met it."""
+    reason = f"{type(error).__name__}: {error}"[:500]
+    return Refused(message, reason=reason, hint="See the log; this is a defect.")
 
 
 def _read(path: Path) -> Request:

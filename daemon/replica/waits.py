@@ -18,6 +18,7 @@ from daemon.consumer.projection import ProjectionStatus
 from daemon.http.operations import OperationParameter
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.waits.conditions import Reached, Unresolved, WaitKind
+from state.bounds import parse_number
 from state.errors import BadInput, NotFound
 
 
@@ -109,6 +110,7 @@ def read_newest(runtime: Runtime, source: str) -> int:
 
 
 def _read_event(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= EVENT_ID_MAX):
+    event_id = parse_number(value, 0, EVENT_ID_MAX)
+    if event_id is None:
         raise BadInput(f"event = {value[:100]}: must be the number of an event", parameter="event")
-    return int(value)
+    return event_id

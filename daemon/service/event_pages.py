@@ -9,6 +9,7 @@ from daemon.http.transport.answering import Lane
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
 from daemon.site.recent_events import find_recent
+from state.bounds import parse_number
 from state.errors import BadInput, NotFound
 
 
@@ -33,10 +34,11 @@ def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
         source, txn = given.get("source") or names[0], given.get("txn", "")
         if source not in names:
             raise NotFound("there is no such source", source=source[:100], hint="Choose one of the list.")
-        if txn and not (txn.isascii() and txn.isdecimal() and len(txn) < 20):
+        txn_id = parse_number(txn)
+        if txn and txn_id is None:
             raise BadInput("must be the number of a transaction", parameter="txn", value=txn[:100])
         table = given.get("table", "").lower()
-        recent = find_recent(readers.of(source).recent(), table=table, txn_id=int(txn) if txn else None)
+        recent = find_recent(readers.of(source).recent(), table=table, txn_id=txn_id)
         return {"names": names, "source": source, "table": table, "txn": txn, "recent": recent}
 
     def letters(asked: Asked) -> dict[str, Any]:

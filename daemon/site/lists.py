@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from daemon.site.pages import Asked
+from state.bounds import parse_number
 from state.errors import BadInput
 
 
@@ -60,9 +61,9 @@ def list_found(asked: Asked, find: Callable[[Sequence[str]], Sequence[Any]]) -> 
     Raises BadInput.
     """
     given = asked.parameters.get("page", "1")
-    if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= 10**6):
+    page = parse_number(given, 1, 10**6)
+    if page is None:
         raise BadInput("must be a number from 1", parameter="page", value=given[:100])
     text = asked.parameters.get("filter", "").strip()
     found = find(text.lower().split())
-    page = int(given)
     return Listed(found[(page - 1) * ROWS : page * ROWS], len(found), page, text)

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daemon.catalog.branch import BranchAction
+from daemon.catalog.branch import BranchAction, TableParameters
 from daemon.http.actions import STRICT
-
-
-@dataclass(frozen=True)
-class TimelinesOfTable:
-    """A table."""
-
-    __pydantic_config__ = STRICT
-    table: str
-    """``db.table``."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +76,13 @@ ACTIONS: Final[Sequence[BranchAction]] = (
     BranchAction(
         "load-timelines",
         "Load the timelines of a table again from the metastore.",
-        TimelinesOfTable,
+        TableParameters,
         LoadedTimelines,
     ),
     BranchAction(
         "check-timelines",
         "Compare the timelines of a table with the metastore.",
-        TimelinesOfTable,
+        TableParameters,
         CheckedTimelines,
     ),
     BranchAction(

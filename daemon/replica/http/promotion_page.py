@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from daemon.config.model import Config
 from daemon.http.transport.answering import Lane
+from daemon.replica.http.pages import find_policy
 from daemon.replica.http.routes import ask_policy_loop, require_followed
-from daemon.replica.loop import projection_name
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
 from daemon.status.action_calls import call_policy
 from daemon.status.model import DaemonStatus
-from state.errors import NotFound
 
 
 TIMEOUT_S: Final = 20.0
@@ -42,9 +41,7 @@ def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRo
         require_operator(asked, "the plan of a promotion")
         settings = require_followed(config, asked.name)
         now = status()
-        view = next((each for each in now.projections if each.name == projection_name(asked.name)), None)
-        if view is None:
-            raise NotFound("this daemon does not follow the policy", policy=asked.name[:200])
+        view = find_policy(now, asked.name)
         plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"}, TIMEOUT_S)
         is_forced = bool(plan["incomplete"])
         label = "Promote as it is" if is_forced else "Promote"

@@ -244,16 +244,17 @@ def ask_policy_loop(
     """Have the loop of a policy serve a request; raise NotFound, NotYet, and the errors of the request."""
     require_followed(config, policy)
     directory = requests_directory(config.state.dir, STATE_KIND, policy)
-    return send_request(directory, request, timeout_s, _absent(policy))
+    return send_request(directory, request, timeout_s, not_followed(policy))
 
 
 def require_followed(config: Config, policy: str) -> PolicyConfig:
     """Return the settings of a policy; raise NotFound if the configuration has none of this name."""
     settings = config.find_policy(policy)
     if settings is None:
-        raise _absent(policy)
+        raise not_followed(policy)
     return settings
 
 
-def _absent(policy: str) -> NotFound:
+def not_followed(policy: str) -> NotFound:
+    """Return the error for a policy that the daemon does not follow."""
     return NotFound("this daemon does not follow the policy", policy=policy[:200])

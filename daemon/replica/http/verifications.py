@@ -12,10 +12,9 @@ from daemon.http.actions import STRICT, Audit, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.transport.answering import Lane
-from daemon.replica.http.routes import POLICY_NAME, Name
+from daemon.replica.http.routes import POLICY_NAME, Name, not_followed
 from daemon.replica.verification.run import Request
 from daemon.replica.verification.runs import VerificationRun, VerificationRuns
-from state.errors import NotFound
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def verification_routes(
 
     def _require(policy: str) -> None:
         if policy not in policies():
-            raise NotFound("this daemon does not follow the policy", policy=policy[:200])
+            raise not_followed(policy)
 
     started = Operation(
         path=f"{BASE}/policies/{{name}}/verify",

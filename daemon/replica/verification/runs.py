@@ -16,14 +16,14 @@ from typing import Any, Final, Literal
 import structlog
 
 from daemon.config.model import Config
-from daemon.process.inbox import error_to_json
+from daemon.process.inbox import describe_defect, error_to_json
 from daemon.process.redaction import redactor
 from daemon.replica.verification.report import VerificationReport, make_report
 from daemon.replica.verification.run import Request, run_verification
 from daemon.replica.verification.status import SHOWN_MAX
 from daemon.status.model import DaemonStatus
 from handlers.replication.verification.findings import Outcome, TableResult
-from state.errors import InvalidRequest, NotFound, Overloaded, Refused, TidelineError
+from state.errors import InvalidRequest, NotFound, Overloaded, TidelineError
 
 
 log = structlog.get_logger(__name__)
@@ -142,10 +142,7 @@ class VerificationRuns:
             self._end(request.policy, state="failed", problem=error_to_json(error))
         except Exception as error:
             log.exception("a verification failed unexpectedly", policy=request.policy)
-            reason = f"{type(error).__name__}: {error}"[:500]
-            refused = Refused(
-                "the verification failed unexpectedly", reason=reason, hint="See the log; this is a defect."
-            )
+            refused = describe_defect("the verification failed unexpectedly", error)
             self._end(request.policy, state="failed", problem=error_to_json(refused))
 
     def _show(self, policy: str, line: str) -> None:
