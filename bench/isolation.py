@@ -1,10 +1,14 @@
 """What policies in trouble cost the others of their daemon.
 
-Twenty policies follow writers at 20 transactions per second, first alone, then beside three others: the
-target of one is off, the state disk of one is full, and a table of ``FILES`` files of one is being loaded.
-The disk is a file system in memory, which only root may mount; otherwise that policy is left out. ``visible``
-is the latency of the twenty, as in the benchmark ``policies``; its limit is 1.2 times that without the three.
-``--quick`` measures for a shorter time.
+Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
+benchmark ``policies``, beside two others: the target of one is off, and the state disk of one is full. The
+disk is a file system in memory, which only root may mount; otherwise that policy is left out. The limit is
+1.2 times the latency of the twenty alone.
+
+``visible_loading`` is the latency while one more policy loads a table of ``FILES`` files. These copies share
+the disk and the processor with the metastores, so its rival is the latency while another process copies the
+same files durably with as many threads, and no policy loads. A first measurement warms the metastores up
+and is not counted. ``--quick`` measures for a shorter time.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext, suppress
+from enum import Enum
 from functools import partial
 from itertools import cycle
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +42,7 @@ from bench.report import Row, main, row
 from dev.demo.replicator import Replicator
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.endpoints import Endpoints
+from handlers.files.copying.pool import WORKERS_DEFAULT
 from handlers.metastore.client import Metastore
 
 
@@ -46,22 +54,34 @@ _UNWRITTEN: Final = 20
 """Commits that the full disk meets."""
 
 
+class Beside(Enum):
+    """What happens beside the twenty policies."""
+
+    NOTHING = "alone"
+    TROUBLE = "beside a dead target and a full disk"
+    LOAD = "beside a load"
+    PROCESS = "beside another process that copies the files"
+
+
 def cases(quick: bool) -> Iterator[Row]:
     seconds = 15.0 if quick else 60.0
     with open_stack() as endpoints:
-        alone = measure(endpoints, seconds, in_trouble=False)
-        beside = measure(endpoints, seconds, in_trouble=True)
+        measure(endpoints, seconds, Beside.NOTHING)
+        found_s = {beside: measure(endpoints, seconds, beside) for beside in Beside}
     for name, index in (("p50", 49), ("p99", 98)):
-        before_s, after_s = (statistics.quantiles(each, n=100)[index] for each in (alone, beside))
-        yield row(f"visible_{name}", after_s, "s", times=1 / 1.2, rival=("alone", before_s))
+        found = {beside: statistics.quantiles(each_s, n=100)[index] for beside, each_s in found_s.items()}
+        alone_s, process_s = found[Beside.NOTHING], found[Beside.PROCESS]
+        yield row(f"visible_{name}", found[Beside.TROUBLE], "s", times=1 / 1.2, rival=("alone", alone_s))
+        yield row(f"visible_loading_{name}", found[Beside.LOAD], "s", rival=(Beside.PROCESS.value, process_s))
 
 
-def measure(endpoints: Endpoints, seconds: float, *, in_trouble: bool) -> list[float]:
+def measure(endpoints: Endpoints, seconds: float, beside: Beside) -> list[float]:
     """Return the latencies of the commits."""
-    say(f"isolation: {'beside policies in trouble' if in_trouble else 'alone'}")
+    say(f"isolation: {beside.value}")
     prefix = make_name("isolation")
     dbs = [f"{prefix}_{number}" for number in range(POLICIES)]
     off, full, large = (f"{prefix}_{name}" for name in ("off", "full", "large"))
+    in_trouble = beside is Beside.TROUBLE
     with (
         closing(WritingMetastore(endpoints.source.metastore)) as source,
         Metastore(endpoints.target.metastore) as target,
@@ -71,15 +91,17 @@ def measure(endpoints: Endpoints, seconds: float, *, in_trouble: bool) -> list[f
         for writer in writers.values():
             writer.create()
         commits = [writers[db].insert() for db in (*dbs, full)]
-        write_files(source, writers[large], large)
+        files = write_files(source, writers[large], large)
 
         def add(replicator: Replicator) -> None:
+            if beside is Beside.LOAD:
+                add_policies(replicator, {large: None})
             if in_trouble:
-                add_policies(replicator, off, full if disk else None, large)
-                if disk:
-                    state = Path(replicator.config["state"]["dir"])
-                    state.mkdir(mode=0o700)
-                    (state / f"replication-{full}.db").symlink_to(disk / "state.db")
+                add_policies(replicator, {off: "off"} | ({full: None} if disk else {}))
+            if in_trouble and disk:
+                state = Path(replicator.config["state"]["dir"])
+                state.mkdir(mode=0o700)
+                (state / f"replication-{full}.db").symlink_to(disk / "state.db")
 
         with run_policies(endpoints, dbs, add) as replicator:
             visible = VisibleWrites(target)
@@ -96,30 +118,55 @@ def measure(endpoints: Endpoints, seconds: float, *, in_trouble: bool) -> list[f
                 writers[full].insert()
             build = partial(SpreadWriter, endpoints.source.metastore, cycle(dbs))
             load = Load(build, per_s=PER_S, seconds=seconds, writers=WRITERS)
-            load.start()
-            await_visible(replicator, visible, load)
+            with copying(files) if beside is Beside.PROCESS else nullcontext():
+                load.start()
+                await_visible(replicator, visible, load)
         return [visible.seen[commit.db, commit.write_id] - commit.asked_s for commit in load.commits]
 
 
-def add_policies(replicator: Replicator, off: str, full: str | None, large: str) -> None:
-    """Add the policies that will be in trouble."""
+def add_policies(replicator: Replicator, targets: Mapping[str, str | None]) -> None:
+    """Add a policy for each database, with its target or, for None, that of the others."""
     config = replicator.config
     config["targets"]["off"] = {"metastore": ["thrift://127.0.0.1:1"]}
     policy = next(iter(config["policies"].values()))
-    targets = {off: "off", full: policy["target"], large: policy["target"]}
     for db, target in targets.items():
-        if db is not None:
-            names = {"database": db, "target_database": name_on_target(db)}
-            config["policies"][db] = {**policy, **names, "target": target}
+        names = {"database": db, "target_database": name_on_target(db)}
+        config["policies"][db] = {**policy, **names, "target": target or policy["target"]}
 
 
-def write_files(source: WritingMetastore, writer: Writer, db: str) -> None:
-    """Insert a row, with many more files in its directory."""
+def write_files(source: WritingMetastore, writer: Writer, db: str) -> Path:
+    """Insert a row, with many more files in its directory; return the directory."""
     commit = writer.insert()
     location = str(source.get_table(db, "t").sd.location).removeprefix("file:")
     (written,) = Path(location).glob(f"delta_{commit.write_id:07}_*/bucket_*")
     for number in range(1, FILES):
         shutil.copyfile(written, written.with_name(f"bucket_{number:05}_0"))
+    return written.parent
+
+
+@contextmanager
+def copying(files: Path) -> Iterator[None]:
+    """Copy the files of a directory in another process, which begins with the block."""
+    with tempfile.TemporaryDirectory(dir=files.parent) as directory:
+        process = get_context("spawn").Process(target=copy_durably, args=(files, Path(directory)))
+        process.start()
+        try:
+            yield
+        finally:
+            process.join()
+
+
+def copy_durably(files: Path, directory: Path) -> None:
+    """Copy all files to a directory, with as many threads as a daemon uses."""
+
+    def copy(file: Path) -> None:
+        with file.open("rb") as reader, (directory / file.name).open("wb") as writer:
+            shutil.copyfileobj(reader, writer)
+            writer.flush()
+            os.fsync(writer.fileno())
+
+    with ThreadPoolExecutor(WORKERS_DEFAULT) as threads:
+        list(threads.map(copy, files.iterdir()))
 
 
 @contextmanager
