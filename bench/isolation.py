@@ -92,6 +92,7 @@ def measure(endpoints: Endpoints, seconds: float, beside: Beside) -> list[float]
             writer.create()
         commits = [writers[db].insert() for db in (*dbs, full)]
         files = write_files(source, writers[large], large)
+        os.sync()  # the disk would write these files while the others are measured
 
         def add(replicator: Replicator) -> None:
             if beside is Beside.LOAD:
