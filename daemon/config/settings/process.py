@@ -29,7 +29,7 @@ class StateConfig(Section):
 
 
 class HttpTokenConfig(Section):
-    """A file with bearer tokens, and what they allow."""
+    """A file with bearer tokens, and their rights."""
 
     role: Literal["view", "operate"] = Field(
         default="view",

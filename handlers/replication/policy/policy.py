@@ -32,7 +32,7 @@ class Policy:
     include: tuple[str, ...] = ALL_TABLES
     exclude: tuple[str, ...] = ()
     on_failure: Literal["quarantine", "fail", "skip"] = "quarantine"
-    """What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail'
+    """The consequence of a permanent failure of one table: 'quarantine' stops replicating the table, 'fail'
     stops the policy, 'skip' ignores the event and continues (the replica then differs)."""
     external_base: str | None = None
     """URI below which external tables are placed (base + path at the source); None: the target's default
