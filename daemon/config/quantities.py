@@ -72,6 +72,12 @@ def quantity_text(name: str, value: Any) -> Any:
     return text
 
 
+class WholeNumber(click.IntRange):
+    """A whole number of an option or argument; click calls it an integer range in its messages."""
+
+    name = "whole number"
+
+
 class Quantity(click.FloatRange):
     """The value of an option in a unit: a number, a size or a duration."""
 

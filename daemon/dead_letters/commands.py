@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.config.quantities import WholeNumber
 from daemon.status.address import daemon_option
 from daemon.status.client import fetch_json, send_action
 from daemon.terminal.application import (
@@ -56,7 +57,7 @@ def list_command(config_path: Path | None, as_json: bool, daemon: DaemonAddress 
 
 
 @dlq.command()
-@click.argument("number", type=click.IntRange(min=0))
+@click.argument("number", type=WholeNumber(min=0))
 @config_option
 @json_option
 @daemon_option
@@ -81,7 +82,7 @@ def _letter_text(letter: dict[str, Any]) -> str:
 
 
 @dlq.command()
-@click.argument("number", type=click.IntRange(min=0))
+@click.argument("number", type=WholeNumber(min=0))
 @config_option
 @json_option
 @daemon_option

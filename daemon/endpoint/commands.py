@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.config.quantities import Quantity, unit_of
+from daemon.config.quantities import Quantity, WholeNumber, unit_of
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 from state.bounds import bounds_of, read_descriptions
 
@@ -23,7 +23,7 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     default: float = getattr(EndpointSettings(metastores=()), name)
     bounds: Any = bounds_of(EndpointSettings)[name]
     unit = unit_of(name)
-    kind = click.IntRange(bounds.ge, bounds.le) if unit is None else Quantity(unit, bounds.ge, bounds.le)
+    kind = WholeNumber(bounds.ge, bounds.le) if unit is None else Quantity(unit, bounds.ge, bounds.le)
     return click.option(
         f"--{name.replace('_', '-')}",
         default=default,
@@ -51,9 +51,7 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Configuration file for --source (default: ./tideline.yaml, else /etc/tideline/tideline.yaml).",
 )
-@click.option(
-    "--progress-fd", type=click.IntRange(3), hidden=True, help="For the daemon: write reports here."
-)
+@click.option("--progress-fd", type=WholeNumber(3), hidden=True, help="For the daemon: write reports here.")
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT for clients.")
 @click.option(
     "--tls-certificate",

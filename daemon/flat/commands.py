@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from daemon.config.quantities import WholeNumber
 from daemon.terminal.application import CommandGroup, config_option, echo_json, json_option, print_text
 
 
@@ -103,7 +104,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 @split.command()
 @click.argument("table")
 @click.option("--once", is_flag=True, help="Read the events that exist now, then exit.")
-@click.option("--progress-fd", type=click.IntRange(3), help="Write events as JSON lines to this descriptor.")
+@click.option("--progress-fd", type=WholeNumber(3), help="Write events as JSON lines to this descriptor.")
 @config_option
 @json_option
 def run(table: str, once: bool, progress_fd: int | None, config_path: Path | None, as_json: bool) -> None:

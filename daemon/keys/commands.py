@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import click
 
-from daemon.config.quantities import Quantity
+from daemon.config.quantities import Quantity, WholeNumber
 from daemon.keylog.settings import KEYLOG, ColumnTypeName
 from daemon.status.address import daemon_option
 from daemon.terminal.application import (
@@ -50,7 +50,7 @@ def keys() -> None:
 @keys.command("list")
 @click.argument("table")
 @click.option("--why", is_flag=True, help="Show every key, with the reason why it is a column or not.")
-@click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Number of lines.")
+@click.option("--limit", default=200, show_default=True, type=WholeNumber(1), help="Number of lines.")
 @config_option
 @json_option
 @daemon_option
@@ -71,13 +71,13 @@ def list_keys(  # noqa: PLR0913, PLR0917 - one parameter per option is click's w
 @click.option("--user", help="Only queries of this user.")
 @click.option("--source", help="Only queries from this source.")
 @click.option(
-    "--days", default=30, show_default=True, type=click.IntRange(1), help="Number of days to look back."
+    "--days", default=30, show_default=True, type=WholeNumber(1), help="Number of days to look back."
 )
 @click.option(
     "--limit",
     default=100,
     show_default=True,
-    type=click.IntRange(1, 100_000),
+    type=WholeNumber(1, 100_000),
     help="Number of rows, newest first; with --url at most 1000.",
 )
 @config_option
@@ -122,7 +122,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 @click.option(
     "--every", "every_s", type=Quantity("s", 1), help="Repeat after this time, in seconds or as 10m."
 )
-@click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
+@click.option("--progress-fd", type=WholeNumber(3), help="Write passes as JSON lines to this descriptor.")
 @config_option
 @json_option
 @click.pass_context
@@ -277,7 +277,7 @@ def unpin(
 
 
 @keys.command()
-@click.option("--days", type=click.IntRange(1), help="Keep this many days (default: keylog.retention_days).")
+@click.option("--days", type=WholeNumber(1), help="Keep this many days (default: keylog.retention_days).")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @config_option
 @json_option

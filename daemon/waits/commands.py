@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from daemon.config.quantities import Quantity
+from daemon.config.quantities import Quantity, WholeNumber
 from daemon.status.address import DaemonAddress, daemon_option, require_daemon
 from daemon.terminal.application import (
     config_option,
@@ -39,9 +39,7 @@ ANSWER_S: Final = 20.0
 @click.option(
     "--replica", metavar="POLICY", help="Wait until the replica has applied an event of the source."
 )
-@click.option(
-    "--event", type=click.IntRange(min=0), help="The event (default: the newest one of the source)."
-)
+@click.option("--event", type=WholeNumber(min=0), help="The event (default: the newest one of the source).")
 @click.option("--table", metavar="DB.TABLE", help="The table of --partition or --range.")
 @click.option("--partition", help="Wait until --table has this partition: dt=2024-01-01/hr=5.")
 @click.option(

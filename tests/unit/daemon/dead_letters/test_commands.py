@@ -57,3 +57,7 @@ def test_an_empty_topic_and_a_missing_broker_are_reported(config: Path, tmp_path
     refused = run(without, "list")
     assert refused.exit_code != 0
     assert "kafka.bootstrap" in str(refused.exception) + refused.output
+
+
+def test_another_word_than_a_number_is_refused_in_plain_words(config: Path) -> None:
+    assert "'abc' is not a valid whole number." in run(config, "show", "abc").output
