@@ -48,12 +48,6 @@ class Nudges:
         return self._events.setdefault(source, threading.Event())
 
 
-def _new_audit() -> Audit:
-    from daemon.http.actions import Audit
-
-    return Audit()
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command of ``tideline``. Its module is imported when the command is called."""
@@ -90,7 +84,7 @@ class Runtime:
     """Make the relay of a source read at once."""
     waits: Waits
     """Those who wait for the progress of a projection."""
-    audit: Audit = field(default_factory=_new_audit)
+    audit: Audit
     """The record of the actions done over HTTP."""
 
     def newest_event_id(self, source: str) -> int | None:

@@ -2,16 +2,19 @@
 
 An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
 answered when done, or with 202 when long work has begun. The record is in the log, and the last ones are kept
-for ``/api/v1/actions``; refused and failed ones are recorded too.
+for ``/api/v1/actions``; refused and failed ones are recorded too. These are in one small file, written with
+every action, and survive restarts.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -25,12 +28,15 @@ from daemon.http.operations import BASE, ApiRoute, Operation
 from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import BODY_BYTES_MAX
+from daemon.process.redaction import redactor
+from daemon.state_directory.directory import write_atomically
 from state.errors import BadInput, LimitExceeded, TidelineError
 
 
 log = structlog.get_logger(__name__)
 KEPT: Final = 200
 """Actions listed."""
+FILE: Final = "actions.json"
 STRICT: Final = ConfigDict(extra="forbid", strict=True)
 """The body of an action has no unknown members, and 0 is not false."""
 B = TypeVar("B")
@@ -67,13 +73,31 @@ class ActionList:
     actions: list[Recorded]
 
 
-class Audit:
-    """The record of actions; thread-safe."""
+_RECORDS: Final = TypeAdapter(list[Recorded])
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+
+class Audit:
+    """The record of actions, and its file in the state directory; thread-safe."""
+
+    def __init__(self, directory: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+        """Without a ``directory`` there is no file."""
+        self._path = None if directory is None else directory / FILE
         self._clock = clock
         self._lock = threading.Lock()
         self._last: deque[Recorded] = deque(maxlen=KEPT)
+
+    def load(self) -> None:
+        """Read the file; a missing or unreadable one is an empty record."""
+        if self._path is None:
+            return
+        try:
+            self._last.extend(_RECORDS.validate_python(json.loads(self._path.read_bytes())))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            log.warning(
+                "the record of actions starts again", path=str(self._path), problem=type(error).__name__
+            )
 
     def record(
         self,
@@ -85,12 +109,22 @@ class Audit:
     ) -> None:
         """Record an action that has ended."""
         code, problem = (None, None) if error is None else (error.code, error.message)
-        recorded = Recorded(self._clock(), client, action, name, code, dict(parameters), problem)
+        given = redactor().clean(dict(parameters))
+        recorded = Recorded(self._clock(), client, action, name, code, given, problem)
         with self._lock:
             self._last.appendleft(recorded)
+            self._write()
         log.info(
             "action", client=client, action=action, object=name, parameters=recorded.parameters, code=code
         )
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        try:
+            write_atomically(self._path, _RECORDS.dump_python(list(self._last), mode="json"))
+        except OSError as error:
+            log.warning("the record of actions cannot be stored", path=str(self._path), problem=str(error))
 
     def last(self) -> Sequence[Recorded]:
         """Return the last actions, the newest first."""

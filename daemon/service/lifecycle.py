@@ -32,7 +32,7 @@ import structlog
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.dead_letters.routes import dead_letter_routes
-from daemon.http.actions import audit_route
+from daemon.http.actions import Audit, audit_route
 from daemon.http.metrics import HttpMetrics
 from daemon.http.openapi import described
 from daemon.http.site import Site
@@ -145,6 +145,7 @@ class _Daemon:
         registry.register(VolumeCollector(config.state.dir))
         loops = LoopMetrics(registry, PolicySeries(config.metrics.policies_max))
         self._waits = waits = Waits(config.http.waits_max, WaitMetrics(registry))
+        self._audit = Audit(config.state.dir)
         runtime = Runtime(
             config=config,
             config_file=config_file,
@@ -157,6 +158,7 @@ class _Daemon:
             waits=waits,
             relays_only=not projections,
             start_job=self._start_job,
+            audit=self._audit,
         )
         parts = build_parts(runtime)
         if not parts.jobs:
@@ -203,6 +205,7 @@ class _Daemon:
         """Start, wait until a stop request, then stop; return the exit code."""
         # Start 4.
         self._history.load()
+        self._audit.load()
         self._supervisor.start()
         self._http.start(self._config.state.dir)
         self._reporter.state = "running"

@@ -13,7 +13,7 @@ from daemon.capability import Parts, Runtime
 from daemon.config.model import Config
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
-from daemon.http.actions import Recorded
+from daemon.http.actions import Audit, Recorded
 from daemon.http.metrics import HttpMetrics
 from daemon.process.loops.loop import Job
 from daemon.process.metrics import LoopMetrics
@@ -79,6 +79,7 @@ def runtime_of(
         waits=Waits(config.http.waits_max, WaitMetrics(registry)),
         relays_only=relays_only,
         start_job=start_job,
+        audit=Audit(),
     )
 
 
