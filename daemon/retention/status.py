@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from daemon.retention.measurement import Measurement, ReaderMeasurement, margins
-from daemon.status.actions import RELAY
+from daemon.status.actions import RELAY, SHORT_RETENTION
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection, TimeLeft
 from daemon.terminal.layout import duration_text, number_text, table_text
@@ -197,7 +197,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
             if margin.is_short:
                 kept, left = duration_text(margin.retention_s), duration_text(margin.left_s)
                 reason = f"{what} that it has not read are kept for {kept}; the next may be removed in {left}"
-                yield OperatorAction("retention", reader.reader, reason, _LOOK, "tideline status")
+                yield OperatorAction("retention", reader.reader, reason, _LOOK, SHORT_RETENTION)
 
     def unready_reasons(self, value: tuple[SourceRetention, ...]) -> list[str]:
         """Return the readers that have less than a tenth of a retention left.

@@ -25,6 +25,7 @@ ENDPOINT: Final = "docs/runbooks/endpoint.md"
 POLICIES: Final = "docs/guides/policies.md"
 MONITORING: Final = "docs/guides/monitoring.md"
 REMOVE_CAUSE: Final = "remove the cause; the daemon then tries again"
+SHORT_RETENTION: Final = "remove the cause of the lag, or raise the retention"
 SCAN: Final = "add the table to relay.scan_tables of the source"
 TABLES_MAX: Final = 20
 """Maximum number of reported tables of a source."""
@@ -113,7 +114,7 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
     _, _, name = view.name.partition(":")
     if view.code == "too-many-failures" and view.state != "failed":
         look = f"{REPLICA}#several-tables-fail-in-a-short-time"
-        yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")
+        yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, REMOVE_CAUSE)
     if view.state == "paused":
         look = f"{POLICIES}#a-policy-must-be-paused"
         reason, resume = "an operator paused the policy", f"tideline resume {name}"

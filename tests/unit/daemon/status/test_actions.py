@@ -20,7 +20,7 @@ from daemon.replica.status.loads import LOADS
 from daemon.replica.verification.status import VERIFICATION
 from daemon.retention.status import RETENTION
 from daemon.service.capabilities import all_sections
-from daemon.status.actions import KINDS, REMOVE_CAUSE, SCAN, list_actions
+from daemon.status.actions import KINDS, REMOVE_CAUSE, SCAN, SHORT_RETENTION, list_actions
 from daemon.status.model import (
     DaemonStatus,
     FailedLoop,
@@ -56,7 +56,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
     assert commands == {
         ("quarantined-table", "replication:shop shop.orders"): "tideline release shop shop.orders",
         ("paused-policy", "replication:blog"): "tideline resume blog",
-        ("circuit-breaker", "replication:ads"): "tideline status",
+        ("circuit-breaker", "replication:ads"): REMOVE_CAUSE,
         ("failing-load", "catalog:lake shop.clicks"): "tideline timeline rebuild shop.clicks",
         ("dead-letters", "catalog:pond"): "tideline dlq list",
         ("stuck-loop", "relay:sea"): "restart the daemon",
@@ -73,7 +73,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         ("failing-load", "replication:press press.3"): "tideline release press 3",
         ("differing-table", "replication:shop shop.visits"): "tideline verify shop visits --repair",
         ("left-table", "replication:shop"): "tideline prune shop",
-        ("retention", "relay:lake"): "tideline status",
+        ("retention", "relay:lake"): SHORT_RETENTION,
         ("failing-copy", "replication:shop"): "tideline external shop",
         ("failed-compaction", "replication:shop"): "tideline compact shop 'daily sums'",
         ("waiting-compaction", "replication:press"): "start a compaction worker on the target",
