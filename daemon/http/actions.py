@@ -110,7 +110,7 @@ class Audit:
         """Record an action that has ended."""
         code, problem = (None, None) if error is None else (error.code, error.message)
         given = redactor().clean(dict(parameters))
-        recorded = Recorded(self._clock(), client, action, name, code, given, problem)
+        recorded = redactor().texts(Recorded(self._clock(), client, action, name, code, given, problem))
         with self._lock:
             self._last.appendleft(recorded)
             self._write()

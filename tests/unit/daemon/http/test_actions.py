@@ -49,11 +49,12 @@ def test_an_action_is_recorded_although_its_file_cannot_be_written(tmp_path: Pat
     assert len(audit.last()) == 1
 
 
-def test_parameters_contain_no_secrets(tmp_path: Path) -> None:
+def test_the_record_contains_no_secrets(tmp_path: Path) -> None:
     use_secrets(["hunter2hunter2"])
     try:
         audit = Audit(tmp_path)
-        audit.record("anna", "pause", "shop", None, {"reason": "the password is hunter2hunter2"})
+        refused = NotFound("no such policy: hunter2hunter2")
+        audit.record("anna", "pause", "hunter2hunter2", refused, {"reason": "it is hunter2hunter2"})
     finally:
         use_secrets([])
     assert b"hunter2" not in (tmp_path / FILE).read_bytes()
