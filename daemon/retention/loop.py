@@ -1,4 +1,4 @@
-"""The loop that measures one source, a few times a minute.
+"""The loop that measures one source, twice a minute.
 
 It has its own connections, so that a slow answer delays neither relay nor projections. While the metastore or
 the broker is unreachable, the last measurement stays, and the time left in it keeps shrinking.
@@ -24,7 +24,7 @@ from state.errors import NotFound
 from state.event_log.retention import NEVER, TopicLimits
 
 
-MEASURE_S: Final = 15.0
+MEASURE_S: Final = 30.0
 """How often to measure a source. It costs five calls of the metastore and three of the broker, one for each
 reader that is behind, and two if the relay lists directories.
 """
