@@ -1,4 +1,4 @@
-"""What policies in trouble cost the others of their daemon.
+"""The costs of policies in trouble for the others of their daemon.
 
 Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
 benchmark ``policies``, beside two others: the target of one is off, and the state disk of one is full. The

@@ -1,4 +1,4 @@
-"""What a daemon with many policies costs:
+"""The costs of a daemon with many policies:
 threads, descriptors, connections, processor and memory, and how late commits are.
 
 Each number of policies has its own databases on the source, with one small transactional table each, and its
