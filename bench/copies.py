@@ -134,6 +134,13 @@ def target_of(place: Place, source: SourceFile) -> str:
     return f"{place.out}/{source.uri.rpartition('/')[2]}"
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Copy one file durably, but for its name."""
+    shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> Place:
     """Files without checksums, or with recorded ones."""
     (directory / "in").mkdir(parents=True)
@@ -156,9 +163,7 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         os.sync()
 
     def copy(source: str, target: str) -> None:
-        shutil.copyfile(source.removeprefix("file:"), target.removeprefix("file:"))
-        with Path(target.removeprefix("file:")).open("rb") as file:
-            os.fsync(file.fileno())
+        copy_file(Path(source.removeprefix("file:")), Path(target.removeprefix("file:")))
 
     def settle() -> None:
         names = os.open(out, os.O_RDONLY | os.O_DIRECTORY)

@@ -28,6 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+from bench.copies import copy_file
 from bench.events.environment import make_name, open_stack, say, wait_for
 from bench.events.writer import Load, Writer
 from bench.policies import (
@@ -160,15 +161,8 @@ def copying(files: Path) -> Iterator[None]:
 
 def copy_durably(files: Path, directory: Path) -> None:
     """Copy all files to a directory, with as many threads as a daemon uses."""
-
-    def copy(file: Path) -> None:
-        with file.open("rb") as reader, (directory / file.name).open("wb") as writer:
-            shutil.copyfileobj(reader, writer)
-            writer.flush()
-            os.fsync(writer.fileno())
-
     with ThreadPoolExecutor(WORKERS_DEFAULT) as threads:
-        list(threads.map(copy, files.iterdir()))
+        list(threads.map(lambda file: copy_file(file, directory / file.name), files.iterdir()))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ every action, and survive restarts.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
@@ -29,7 +28,7 @@ from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import BODY_BYTES_MAX
 from daemon.process.redaction import redactor
-from daemon.state_directory.directory import write_atomically
+from daemon.state_directory.record_file import RecordFile
 from state.errors import BadInput, LimitExceeded, TidelineError
 
 
@@ -73,31 +72,20 @@ class ActionList:
     actions: list[Recorded]
 
 
-_RECORDS: Final = TypeAdapter(list[Recorded])
-
-
 class Audit:
     """The record of actions, and its file in the state directory; thread-safe."""
 
     def __init__(self, directory: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         """Without a ``directory`` there is no file."""
-        self._path = None if directory is None else directory / FILE
+        path = None if directory is None else directory / FILE
+        self._file = RecordFile(path, Recorded, "the record of actions")
         self._clock = clock
         self._lock = threading.Lock()
         self._last: deque[Recorded] = deque(maxlen=KEPT)
 
     def load(self) -> None:
         """Read the file; a missing or unreadable one is an empty record."""
-        if self._path is None:
-            return
-        try:
-            self._last.extend(_RECORDS.validate_python(json.loads(self._path.read_bytes())))
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError) as error:
-            log.warning(
-                "the record of actions starts again", path=str(self._path), problem=type(error).__name__
-            )
+        self._last.extend(self._file.read()[:KEPT])
 
     def record(
         self,
@@ -113,18 +101,10 @@ class Audit:
         recorded = redactor().texts(Recorded(self._clock(), client, action, name, code, given, problem))
         with self._lock:
             self._last.appendleft(recorded)
-            self._write()
+            self._file.write(self._last)
         log.info(
             "action", client=client, action=action, object=name, parameters=recorded.parameters, code=code
         )
-
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            write_atomically(self._path, _RECORDS.dump_python(list(self._last), mode="json"))
-        except OSError as error:
-            log.warning("the record of actions cannot be stored", path=str(self._path), problem=str(error))
 
     def last(self) -> Sequence[Recorded]:
         """Return the last actions, the newest first."""

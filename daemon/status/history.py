@@ -7,20 +7,14 @@ histories are in the metrics. Any thread may read; one thread takes the samples.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-from pydantic import TypeAdapter, ValidationError
-
-from daemon.state_directory.directory import write_atomically
+from daemon.state_directory.record_file import RecordFile
 from daemon.status.model import DaemonStatus, StatusSection
 
-
-log = structlog.get_logger(__name__)
 
 FILE: Final = "history.json"
 INTERVAL_S: Final = 300
@@ -45,9 +39,6 @@ class HistoryPoint:
     """Bytes copied."""
 
 
-_POINTS: Final = TypeAdapter(tuple[HistoryPoint, ...])
-
-
 @dataclass(frozen=True, slots=True)
 class _Sample:
     time_s: float
@@ -59,7 +50,7 @@ class History:
     """The ring, and its file in the state directory."""
 
     def __init__(self, directory: Path, sections: Sequence[StatusSection[Any]]) -> None:
-        self._path = directory / FILE
+        self._file = RecordFile(directory / FILE, HistoryPoint, "the history of the site")
         self._sections = sections
         self._last: _Sample | None = None
         self._written_s = 0.0
@@ -68,14 +59,7 @@ class History:
 
     def load(self) -> None:
         """Read the file; a missing or unreadable one is an empty history."""
-        try:
-            self.points = _POINTS.validate_python(json.loads(self._path.read_bytes()))[-POINTS:]
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, ValidationError) as error:
-            log.warning(
-                "the history of the site starts again", path=str(self._path), problem=type(error).__name__
-            )
+        self.points = tuple(self._file.read())[-POINTS:]
 
     def take(self, status: DaemonStatus) -> None:
         """Add a status to the present interval, and write the file if it is due."""
@@ -110,7 +94,4 @@ class History:
     def write(self, now_s: float) -> None:
         """Write the file."""
         self._written_s = now_s
-        try:
-            write_atomically(self._path, _POINTS.dump_python(self.points, mode="json"))
-        except OSError as error:
-            log.warning("the history of the site cannot be written", path=str(self._path), problem=str(error))
+        self._file.write(self.points)

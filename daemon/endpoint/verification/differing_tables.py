@@ -13,16 +13,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-import structlog
-
-from daemon.state_directory.directory import write_atomically
-
-
-log = structlog.get_logger(__name__)
+from daemon.state_directory.record_file import RecordFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +38,9 @@ class DifferingTables:
 
     def __init__(self, path: Path | None = None) -> None:
         """Read the findings of an earlier process; None keeps the tables in memory only."""
-        self._path = path
+        self._file = RecordFile(path, AnswerDifference, "the list of differing tables")
         self._lock = threading.Lock()
-        self._differences = {each.table: each for each in _read(path)}
+        self._differences = {each.table: each for each in self._file.read()}
 
     def contains(self, table: str, number: int) -> bool:
         """Whether the answers of a table with this number differ."""
@@ -60,34 +54,14 @@ class DifferingTables:
             if before is not None and before.number == difference.number:
                 return
             self._differences = {**self._differences, difference.table: difference}
-            self._write()
+            self._file.write(self.all())
 
     def forget(self, table: str) -> None:
         """Forget a table after its load, or if it does not exist any more."""
         with self._lock:
             self._differences = {name: each for name, each in self._differences.items() if name != table}
-            self._write()
+            self._file.write(self.all())
 
     def all(self) -> Sequence[AnswerDifference]:
         """Return all differences, by table."""
         return [self._differences[name] for name in sorted(self._differences)]
-
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            write_atomically(self._path, [asdict(each) for each in self.all()])
-        except OSError as error:
-            log.warning(
-                "the list of differing tables cannot be stored", path=str(self._path), problem=str(error)
-            )
-
-
-def _read(path: Path | None) -> list[AnswerDifference]:
-    if path is None or not path.exists():
-        return []
-    try:
-        return [AnswerDifference(**each) for each in orjson.loads(path.read_bytes())]
-    except (OSError, TypeError, ValueError) as error:
-        log.warning("the list of differing tables cannot be read", path=str(path), problem=str(error))
-        return []

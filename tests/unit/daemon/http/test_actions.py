@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from daemon.http.actions import FILE, KEPT, Audit
 from daemon.process.redaction import use_secrets
 from state.errors import NotFound
@@ -30,17 +28,6 @@ def test_the_record_keeps_the_last_actions(tmp_path: Path) -> None:
     restarted = Audit(tmp_path)
     restarted.load()
     assert [each.object for each in restarted.last()] == [str(number) for number in range(KEPT, 0, -1)]
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"{}", b'[{"at_s": 1}]', b"[1]", b"\xff"])
-def test_a_damaged_file_is_an_empty_record(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE).write_bytes(content)
-    audit = Audit(tmp_path)
-    audit.load()
-    assert audit.last() == ()
-    audit.record("anna", "pause", "shop", None)
-    audit.load()
-    assert audit.last()
 
 
 def test_an_action_is_recorded_although_its_file_cannot_be_written(tmp_path: Path) -> None:
