@@ -257,4 +257,8 @@ def require_followed(config: Config, policy: str) -> PolicyConfig:
 
 def not_followed(policy: str) -> NotFound:
     """Return the error for a policy that the daemon does not follow."""
-    return NotFound("this daemon does not follow the policy", policy=policy[:200])
+    return NotFound(
+        "this daemon does not follow the policy",
+        policy=policy[:200],
+        hint="Run 'tideline policy list' to list those that it follows.",
+    )
