@@ -71,6 +71,9 @@ class HiveProcess(Component):
             f"-Dlog4j2.configurationFile={self.conf}/log4j2.properties",
             f"-Dderby.system.home={self.directory}",
             f"-Dderby.stream.error.file={self.directory}/derby.log",
+            # By default, Derby looks for deadlocks after 20 s. The metastore repeats the call of the victim,
+            # even if the client was killed meanwhile.
+            "-Dderby.locks.deadlockTimeout=1",
             *self._launcher(),
             main,
             *arguments,

@@ -143,6 +143,7 @@ def build_metastore_properties(
         "metastore.thrift.port": str(port),
         "metastore.thrift.uris": f"thrift://{host}:{port}",
         "metastore.server.min.threads": "4",
+        "metastore.hmshandler.retry.interval": "200ms",
         "metastore.metrics.enabled": "false",
         "metastore.catalog.servlet.port": "-1",
         "metastore.task.threads.remote": HOUSEKEEPING,

@@ -9,8 +9,9 @@ The order of the steps matters, because the process may be killed between any tw
    for it.
 
 A later open of the same process, after an error, only compares. Otherwise two running instances would take
-the target from each other again and again. Only an operator's request lets it claim the target again
-(``ReplicationProjection.forget_claim``).
+the target from each other again and again. There are two exceptions: an operator's request
+(``ReplicationProjection.forget_claim``), and a replaced instance that wrote over the claim, because it had
+read the database's parameters before it (``fencing.require_held``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.target import fencing
 from handlers.replication.target.fencing import Claim
 from handlers.replication.target.target_position import LAST_ID
-from state.errors import ConfigError, Fenced, StateCorrupt, Unsupported
+from state.errors import ConfigError, Fenced, Interrupted, StateCorrupt, Unsupported
+from state.event_log.positions import POSITION_KEY, Position
 from state.store import Store, Transaction
 
 
@@ -72,7 +74,10 @@ class TargetClaim:
         self._require_same_base()
         position = self._context.target_position
         if position.stamp:
-            return OpenedTarget(position.read())
+            try:
+                return OpenedTarget(position.read())
+            except Interrupted:  # the replaced instance wrote over the claim
+                position.forget_claim()
         position.read()  # refuses a database that Hive marked as incompatible
         parameters = position.find_parameters()
         identity = fencing.describe_source(
@@ -96,7 +101,7 @@ class TargetClaim:
             fencing.INSTANCE: fencing.describe_instance(),
             fencing.SOURCE: identity,
         }
-        position.claim(stamp, last_id, self._context.tables.to_parameters())  # step 3
+        position.claim(stamp, last_id, self._context.tables.to_parameters(), on_target)  # step 3
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
     def require_own(self) -> int:
@@ -155,12 +160,24 @@ class TargetClaim:
     def _examine(
         self, parameters: Mapping[str, str], claim: Claim | None, last_id: int | None, identity: str
     ) -> bool:
-        """Compare the target with the state (step 1); return whether the state is out of date."""
+        """Compare the target with the state (step 1); return whether the state is out of date.
+
+        The target's position is never ahead of a state that is not older than it.
+        """
         database = self._context.policy.target_db
         found = parameters.get(fencing.SOURCE, identity)
         if found != identity:
             raise fencing.other_source(database, found, identity)
-        return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
+        others = fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
+        return others or (claim is not None and self._is_behind(parameters))
+
+    def _is_behind(self, parameters: Mapping[str, str]) -> bool:
+        stored, on_target = self._store.get(POSITION_KEY), parameters.get(LAST_ID, "")
+        return (
+            stored is not None
+            and on_target.isdecimal()
+            and Position.from_bytes(stored).event_id < int(on_target)
+        )
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
         """Take over the target's facts about its tables; without any, every table waits for a load."""

@@ -24,7 +24,7 @@ from typing import Final
 
 import orjson
 
-from state.errors import Fenced, StateCorrupt, TargetDiverged
+from state.errors import Fenced, Interrupted, StateCorrupt, TargetDiverged
 
 
 EPOCH: Final = "tideline.epoch"
@@ -83,11 +83,25 @@ def describe_source(name: str, database: str, uuid: str | None) -> str:
     return f"{database} of {f'metastore {uuid}' if uuid else f'source {name}'}"
 
 
-def require_held(parameters: Mapping[str, str], epoch: str, database: str) -> None:
-    """Raise Fenced unless the target database carries ``epoch``."""
-    present = parameters.get(EPOCH)
+def require_held(parameters: Mapping[str, str], claim: Claim, database: str) -> None:
+    """Raise Fenced unless the target database carries the epoch of ``claim``, and Interrupted if it carries
+    the replaced one.
+
+    The replaced instance has then read the parameters before the claim and written them after it. Only the
+    newer one of the two knows the other's epoch, so only it claims the database again.
+    """
+    present, epoch = parameters.get(EPOCH), claim.epoch
     if present == epoch:
         return
+    if present is not None and present == claim.replaced:
+        raise Interrupted(
+            "the replaced instance wrote the target database's parameters over the claim of this one",
+            database=database,
+            holder=parameters.get(INSTANCE),
+            epoch=present,
+            own_epoch=epoch,
+            hint="This instance claims the database again, and the other one stops.",
+        )
     message = (
         "the epoch of this instance is missing from the target database: the database was restored or "
         "recreated"

@@ -25,6 +25,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.kept_entries import select_kept
 from handlers.replication.target import fencing
+from handlers.replication.target.fencing import Claim
 from handlers.structs.objects import Database
 from state.errors import NotFound, TargetDiverged
 
@@ -63,6 +64,8 @@ class TargetPosition:
         """The parameters with the entries of tables (``kept_entries``) written last."""
         self.stamp: Mapping[str, str] = {}
         """The parameters that mark the database as held by this process; empty until ``claim``."""
+        self._replaced: str | None = None
+        """The epoch that ``claim`` found."""
 
     def open_client(self) -> Metastore:
         """Return another client of the target, whose writes need the claim, too."""
@@ -84,9 +87,10 @@ class TargetPosition:
         """Check before a batch that the target is as this process left it;
         ``may_be_missing`` if the batch drops the database.
 
-        Raises Fenced if another instance took over, TargetDiverged if Hive marked the database as
-        incompatible because a replayed transaction was ended by others, if its position was moved, if it
-        counts the events of another source, or if the database is gone.
+        Raises Fenced if another instance took over, Interrupted if the replaced one wrote over the claim,
+        TargetDiverged if Hive marked the database as incompatible because a replayed transaction was ended
+        by others, if its position was moved, if it counts the events of another source, or if the database
+        is gone.
         """
         with self._lock:
             parameters = self._fetch()
@@ -105,14 +109,20 @@ class TargetPosition:
         with self._lock:
             return self._fetch()
 
-    def claim(self, stamp: Mapping[str, str], last_id: int | None, kept: Mapping[str, str]) -> None:
+    def claim(
+        self,
+        stamp: Mapping[str, str],
+        last_id: int | None,
+        kept: Mapping[str, str],
+        replaced: str | None = None,
+    ) -> None:
         """Mark the database, if it exists, as held by this process; from now on, every read checks the mark.
 
         ``last_id`` is the position that the policy's state wrote last, used only if the database does not
-        exist; ``kept`` are the parameters with the entries of tables.
+        exist; ``kept`` are the parameters with the entries of tables; ``replaced`` is the epoch found there.
         """
         with self._lock:
-            self.written, self._attempted = last_id, None
+            self.written, self._attempted, self._replaced = last_id, None, replaced
             try:
                 self.update(lambda database: _put(database, stamp, kept))
             except NotFound:
@@ -225,7 +235,8 @@ class TargetPosition:
 
     def _require_held(self, parameters: Mapping[str, str], started_s: float) -> None:
         if self.stamp:
-            fencing.require_held(parameters, self.stamp[fencing.EPOCH], self._policy.target_db)
+            claim = Claim(self.stamp[fencing.EPOCH], self._replaced)
+            fencing.require_held(parameters, claim, self._policy.target_db)
         self._checked_s = started_s
 
     def _examine(self, parameters: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from dev.stack.endpoints import ClusterEndpoints
 from handlers.failpoints import VARIABLE
 from state.store.sqlite import SqliteStore
+from tests.builders.components.orphaned_calls import wait_for_orphaned_calls
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import Written
 
@@ -145,6 +146,7 @@ class KilledReplay:
             # Hive's own housekeeping and a call sometimes deadlock in Derby. The daemon tries again, as here.
             done = self._run_once(settings, failpoint)
         assert done.returncode in {0, -signal.SIGKILL}, done.stderr[-3000:]
+        wait_for_orphaned_calls(self.source.metastore, self.target.metastore)
         return done.returncode != 0
 
     def _run_once(
@@ -177,5 +179,5 @@ class KilledReplay:
         with closing(replica.projection):
             replica.projection.open()
             replica.context.tables.write_ids.check()
-            quarantined = [f"{table} is quarantined" for table in replica.projection.quarantined()]
+            quarantined = [f"quarantined: {failure}" for failure in replica.projection.failures()]
             return replica.differences(files=files) + quarantined

@@ -3,6 +3,7 @@ was stopped."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,15 @@ from handlers.replication.target.target_position import FRESH_S, LAST_ID, Target
 from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.copies import transaction_files
 from handlers.structs.objects import Database
-from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
+from state.errors import (
+    AmbiguousCall,
+    ConfigError,
+    Fenced,
+    Interrupted,
+    StateCorrupt,
+    TargetDiverged,
+    Unsupported,
+)
 from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
@@ -128,6 +137,49 @@ def test_a_fenced_process_takes_the_target_back_only_on_an_operators_request(rep
     with pytest.raises(Fenced):
         other.apply([created(2, "other")])
     assert list(replica.target.tables) == ["orders", "more"]
+
+
+def write_between(replica: FakedReplica, claim: Callable[[], object]) -> None:
+    """Let the replaced instance raise its position while CLAIM writes, after it has made its checks."""
+    wrote = FakeTarget.alter_database
+
+    def alter_database(name: str, database: Database) -> None:
+        del replica.target.alter_database
+        claim()
+        wrote(replica.target, name, database)
+
+    replica.target.alter_database = alter_database  # type: ignore[method-assign]
+    replica.context.target_position.advance(1, {})
+
+
+def test_the_newer_instance_claims_again_what_the_replaced_one_wrote_over(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    newer: list[ReplicationProjection] = []
+    write_between(replica, lambda: newer.append(second_instance(replica, position=1)))
+    overwritten = replica.parameters[EPOCH]
+    assert replica.parameters[LAST_ID] == "1"
+    for _ in range(2):
+        with pytest.raises(Interrupted, match="over the claim of this one"):
+            newer[0].apply([created(2, "refused")])
+    assert newer[0].open().event_id == 1
+    assert epoch_number(replica.parameters[EPOCH]) == epoch_number(overwritten) + 2
+    newer[0].apply([created(2, "other")])
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            replica.projection.apply([created(2, "refused")])
+        with pytest.raises(Fenced):
+            replica.projection.open()
+    assert list(replica.target.tables) == ["orders", "other"]
+
+
+def test_an_instance_whose_claim_was_written_over_is_fenced_by_a_third_one(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    newer: list[ReplicationProjection] = []
+    write_between(replica, lambda: newer.append(second_instance(replica)))
+    second_instance(replica, position=1)
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            newer[0].open()
 
 
 def test_a_process_claims_the_target_once_and_a_new_process_takes_it_back(replica: FakedReplica) -> None:

@@ -17,6 +17,7 @@ from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.tables.table_loads import TableLoad
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent
+from state.store import Store
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica
 from tests.builders.replication.replay_events import allocated, committed, created, written
@@ -35,6 +36,14 @@ def broken(event_id: int, table: str = "orders") -> Event:
 
 def lose_state(replica: FakedReplica) -> None:
     replica.restart(store=MemoryStore())
+
+
+def copy_of(store: Store) -> MemoryStore:
+    copied = MemoryStore()
+    with copied.transaction() as txn:
+        for key, value in store.scan(b"", None):
+            txn.put(key, value)
+    return copied
 
 
 def waiting(replica: FakedReplica) -> list[str]:
@@ -106,16 +115,25 @@ def test_an_out_of_date_state_file_takes_the_quarantine_of_the_target(replica: F
     replica.projection.apply([created(1), created(2, "other")])
     replica.context.tables.quarantine.add("gone", 1, MalformedEvent("released since"))
     replica.projection.settle()
-    newer = MemoryStore()
-    with newer.transaction() as txn:
-        for key, value in old.scan(b"", None):
-            txn.put(key, value)
-    replica.restart(store=newer)
+    replica.restart(store=copy_of(old))
     replica.context.tables.quarantine.remove("gone")
     replica.projection.apply([broken(3, "other")])
     replica.projection.settle()
     replica.restart(store=old)
     assert replica.stored_quarantine() == {"other": "malformed-event"}
+
+
+def test_a_backup_of_the_state_with_the_present_epoch_takes_the_quarantine_of_the_target(
+    replica: FakedReplica,
+) -> None:
+    """The event that was at fault is not applied again, because the target's position is beyond it."""
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    backup = copy_of(replica.store)
+    replica.projection.apply([broken(2)])
+    replica.projection.settle()
+    replica.restart(store=backup)
+    assert replica.stored_quarantine() == {"orders": "malformed-event"}
 
 
 @pytest.mark.parametrize(("partition_name", "listed"), [("", False), ("dt=a", False), ("dt=a", True)])
