@@ -21,8 +21,8 @@ from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.scope import follow_scope
-from handlers.replication.operations.activity import require_active
 from handlers.replication.operations.promotion import require_not_promoted
+from handlers.replication.operations.retirement import require_active
 from handlers.replication.position.progress import RecordedPosition
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.target_write_ids import OpeningMarks

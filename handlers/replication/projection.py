@@ -22,7 +22,6 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.gap import CrossedGap, cross_gap
 from handlers.replication.opening import Opening
-from handlers.replication.operations.activity import Pause
 from handlers.replication.operations.promotion import (
     Point,
     Promotion,
@@ -34,6 +33,7 @@ from handlers.replication.operations.promotion import (
 from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
+from handlers.replication.tables.pause import Pause
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
@@ -222,13 +222,14 @@ class ReplicationProjection:
     def begin_pause(self) -> int:
         """Pause the policy, and return since when it pauses; must be called between two batches.
 
-        The target's ``repl.last.id`` is raised first if the target answers: while the policy is paused,
-        nothing else raises it.
+        The target gets the pause and the position if it answers: while the policy is paused, nothing else
+        writes them.
         """
+        since_s = self.pause.begin()
         if self._is_sound:
             with suppress(TidelineError):
                 self._target_progress.raise_now()
-        return self.pause.begin()
+        return since_s
 
     def _check_at_rest(self) -> None:
         """Check the target from time to time; the policies of a target take turns."""

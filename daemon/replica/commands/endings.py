@@ -17,7 +17,7 @@ import click
 from daemon.config.model import Config
 from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
-from handlers.replication.operations.activity import Retirement
+from handlers.replication.operations.retirement import Retirement
 from state.value_text import count_text
 
 
@@ -132,7 +132,7 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
 def retire_policy(config: Config, name: str) -> Retirement:
     """Retire a policy; raise ConfigError for an unknown name, and the metastores' errors."""
     from daemon.replica.policies import open_policy
-    from handlers.replication.operations.activity import retire as end
+    from handlers.replication.operations.retirement import retire as end
 
     with open_policy(config, name) as opened:
         return end(source=opened.source, target=opened.target, policy=opened.policy, store=opened.store)

@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.replication.effects.databases import TARGET_FOR, list_tables, mark_source, to_target_database
 from handlers.replication.loading.reuse import detach_tables
+from handlers.replication.tables.kept_entries import PAUSED
 from handlers.replication.tables.table_loads import TableLoad, TableLoads
+from handlers.replication.target.fencing import RETIRED
 from handlers.replication.target.objects import owns_data
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import NotFound, TargetDiverged
@@ -108,7 +110,7 @@ def finish_bootstrap(context: Context, store: Store) -> None:
         return
     failpoint("bootstrap.before-finish")
     context.target_position.advance(
-        int(event_id), context.tables.to_parameters(), without={BOOTSTRAP, NO_COMPACTION}
+        int(event_id), context.tables.to_parameters(store), without={BOOTSTRAP, NO_COMPACTION}
     )
     failpoint("bootstrap.after-last-id")
     with store.transaction() as txn:
@@ -155,7 +157,7 @@ def _prepare_target(
     other_parameters = {
         k: v
         for k, v in (target_database.parameters or {}).items()
-        if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION, PROMOTED}
+        if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION, PROMOTED, RETIRED, PAUSED}
     }
     target_database.parameters = {**other_parameters, TARGET_FOR: "true", **marks}
     target.alter_database(policy.target_db, target_database)

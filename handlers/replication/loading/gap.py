@@ -45,7 +45,7 @@ def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower)
     functions.load(upto, context)
     recorded.resume(Position(upto), on_target=recorded.on_target)
     loads.request(tables, "gap")  # step 3
-    context.target_position.advance(upto, context.tables.to_parameters())
+    context.target_position.advance(upto, recorded.to_parameters())
     return CrossedGap(after, upto, tables)
 
 

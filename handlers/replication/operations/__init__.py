@@ -1,3 +1,1 @@
-"""An operator's actions on a whole policy: pause, promotion, retirement, pruning, and compactions of its
-target.
-"""
+"""An operator's actions on a whole policy: promotion, retirement, pruning, and compactions of its target."""

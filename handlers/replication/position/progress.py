@@ -103,6 +103,10 @@ class RecordedPosition:
         stored = self._store.get(APPLIED_TIME_KEY)
         return None if stored is None else int(stored)
 
+    def to_parameters(self) -> dict[str, str]:
+        """Return the parameters that the target keeps (``PolicyTables.to_parameters``)."""
+        return self._context.tables.to_parameters(self._store)
+
     def begin_batch(self) -> None:
         """Measure ``RECORD_S`` from now on, unless the events of an earlier batch are not recorded yet."""
         if not self._is_behind:
@@ -218,7 +222,7 @@ class TargetProgress:
 
     def _lacks_entries(self) -> bool:
         """Whether entries of tables are not on the target yet."""
-        return not self._context.target_position.has(self._context.tables.to_parameters())
+        return not self._context.target_position.has(self._recorded.to_parameters())
 
     def _is_old(self) -> bool:
         """Whether it is the policy's turn to write a position that none of its events has raised."""
@@ -237,7 +241,7 @@ class TargetProgress:
         event_id, position = self._recorded.applied, self._context.target_position
         if position.written is None or position.written < event_id or self._lacks_entries():
             failpoint("replay.before-last-id")
-            position.advance(event_id, self._context.tables.to_parameters())
+            position.advance(event_id, self._recorded.to_parameters())
             failpoint("replay.after-last-id")
         turns = self._context.idle.raises if self._took_effect else self._context.idle.positions
         turns.take(self._clock())

@@ -25,6 +25,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.context import Context
 from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.kept_entries import parse_entries
+from handlers.replication.tables.pause import put_pause
 from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.target import fencing
 from handlers.replication.target.fencing import Claim
@@ -66,9 +67,10 @@ class TargetClaim:
     def open(self, *, state_lost: bool = False) -> OpenedTarget:
         """Claim the database, or compare if this process has claimed it before.
 
-        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the
-        target. Raises the errors of ``TargetPosition.check``, except for a missing database, and ConfigError
-        if the state belongs to another target database, or to another ``external_base``.
+        If the state file is lost or out of date, the quarantine, the waiting loads and the pause are taken
+        over from the target. Raises the errors of ``TargetPosition.check``, except for a missing database,
+        and ConfigError if the policy was retired, or if the state belongs to another target database or to
+        another ``external_base``.
         """
         self._require_same_database()
         self._require_same_base()
@@ -85,8 +87,9 @@ class TargetClaim:
         )
         claim, last_id = self._load_claim(), self._load_last_id()
         outdated = parameters is not None and self._examine(parameters, claim, last_id, identity)  # step 1
-        if parameters is not None and (state_lost or outdated):
-            self._restore(parameters)
+        taken_over = parameters if state_lost or outdated else None
+        if taken_over is not None:
+            self._restore(taken_over)
         on_target = (parameters or {}).get(fencing.EPOCH)
         epoch = fencing.next_epoch(on_target, claim.epoch if claim is not None else None)
         with self._store.transaction() as txn:  # step 2
@@ -96,12 +99,14 @@ class TargetClaim:
             self._context.tables.quarantine.flush(txn)
             self._context.tables.loads.flush(txn)
             self._context.tables.left.flush(txn)
+            if taken_over is not None:
+                put_pause(parse_entries(taken_over).paused_since_s, txn)
         stamp = {
             fencing.EPOCH: epoch,
             fencing.INSTANCE: fencing.describe_instance(),
             fencing.SOURCE: identity,
         }
-        position.claim(stamp, last_id, self._context.tables.to_parameters(), on_target)  # step 3
+        position.claim(stamp, last_id, self._context.tables.to_parameters(self._store), on_target)  # step 3
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
     def require_own(self) -> int:
@@ -164,7 +169,9 @@ class TargetClaim:
 
         The target's position is never ahead of a state that is not older than it.
         """
-        database = self._context.policy.target_db
+        database, name = self._context.policy.target_db, self._context.policy.name
+        if parameters.get(fencing.RETIRED) == name:
+            raise fencing.retired_policy(name)
         found = parameters.get(fencing.SOURCE, identity)
         if found != identity:
             raise fencing.other_source(database, found, identity)

@@ -1,5 +1,5 @@
-"""Keeps a policy's quarantine,
-waiting loads and left tables in the parameters of its target database, in case the state file is lost.
+"""Keeps a policy's quarantine, waiting loads, left tables and pause in the parameters of its target database,
+in case the state file is lost or another daemon follows the policy from now on.
 
 They are written in the same call as ``repl.last.id``. So the position on the target never passes an event
 that quarantined a table unless the entry is there too, and a policy that starts again from this position
@@ -11,7 +11,7 @@ one that waits for its load, and ``TABLE:left`` for one that left the policy. ``
 ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: the facts that a release needs to resume the table at its stop.
 It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of database
 parameters are limited to 4,000 characters, so that the list is cut into several. Beyond ``PIECES_MAX``, only
-a mark is written: then all tables count as incomplete.
+a mark is written: then all tables count as incomplete. The pause has a parameter for itself.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from handlers.replication.tables.table_loads import Reason, TableLoad
 
 KEPT: Final = "tideline.quarantine"
 """Name of the first parameter; further ones have ``.1``, ``.2`` and so on behind it."""
+PAUSED: Final = "tideline.paused"
+"""Name of the parameter with the Unix time since which the policy is paused; missing if it is not."""
 NOTHING: Final = "-"
 TOO_MANY: Final = "*"
 LEFT: Final = "left"
@@ -47,10 +49,14 @@ class KeptEntries:
     left: tuple[str, ...] = ()
     complete: bool = True
     """False if the target has no list, or there were too many entries."""
+    paused_since_s: int | None = None
 
 
 def format_entries(
-    quarantined: Iterable[QuarantinedTable], waiting: Iterable[TableLoad], left: Iterable[LeftTable] = ()
+    quarantined: Iterable[QuarantinedTable],
+    waiting: Iterable[TableLoad],
+    left: Iterable[LeftTable] = (),
+    paused_since_s: int | None = None,
 ) -> dict[str, str]:
     """Return the parameters that contain the entries."""
     entries = [_format_quarantined(each) for each in quarantined]
@@ -59,7 +65,8 @@ def format_entries(
     pieces = _cut(entries)
     if len(pieces) > PIECES_MAX:
         pieces = [TOO_MANY]
-    return {KEPT if not number else f"{KEPT}.{number}": piece for number, piece in enumerate(pieces)}
+    kept = {KEPT if not number else f"{KEPT}.{number}": piece for number, piece in enumerate(pieces)}
+    return kept if paused_since_s is None else {**kept, PAUSED: str(paused_since_s)}
 
 
 def _format_quarantined(entry: QuarantinedTable) -> str:
@@ -99,8 +106,10 @@ def _cut(entries: Iterable[str]) -> list[str]:
 def parse_entries(parameters: Mapping[str, str]) -> KeptEntries:
     """Read the entries back; those that cannot be read make the list incomplete."""
     pieces = select_kept(parameters)
+    paused = pieces.pop(PAUSED, "")
+    paused_since_s = int(paused) if paused.isdecimal() else None
     if KEPT not in pieces or TOO_MANY in pieces.values():
-        return KeptEntries(complete=False)
+        return KeptEntries(complete=False, paused_since_s=paused_since_s)
     quarantined: list[QuarantinedTable] = []
     waiting: list[tuple[str, Reason]] = []
     left: list[str] = []
@@ -120,9 +129,11 @@ def parse_entries(parameters: Mapping[str, str]) -> KeptEntries:
                 waiting.append((unquote(table), reason))  # type: ignore[arg-type]
             case _:
                 complete = False
-    return KeptEntries(tuple(quarantined), tuple(waiting), tuple(left), complete)
+    return KeptEntries(tuple(quarantined), tuple(waiting), tuple(left), complete, paused_since_s)
 
 
 def select_kept(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that contain entries."""
-    return {key: value for key, value in parameters.items() if key == KEPT or key.startswith(f"{KEPT}.")}
+    """Return the parameters that contain entries, or the pause."""
+    return {
+        key: value for key, value in parameters.items() if key in {KEPT, PAUSED} or key.startswith(f"{KEPT}.")
+    }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from handlers.replication.tables.kept_entries import format_entries
+from handlers.replication.tables.pause import find_pause_s
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import (
     CopiedAheadTables,
@@ -102,11 +103,13 @@ class PolicyTables:
         for part in self._stored():
             part.flush(txn)
 
-    def to_parameters(self) -> dict[str, str]:
-        """Return the target database's parameters with the
-        entries of incomplete and left tables (``kept_entries``).
+    def to_parameters(self, reader: Reader) -> dict[str, str]:
+        """Return the target database's parameters with the entries of incomplete and left tables, and with
+        the pause, which only the policy's state has (``kept_entries``).
         """
-        return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
+        return format_entries(
+            self.quarantine.entries(), self.loads.waiting(), self.left.entries(), find_pause_s(reader)
+        )
 
     def _followed(self) -> Sequence[TableEntries[Any]]:
         """Return the entries that follow their table when renamed or dropped."""

@@ -24,7 +24,7 @@ from typing import Final
 
 import orjson
 
-from state.errors import Fenced, Interrupted, StateCorrupt, TargetDiverged
+from state.errors import ConfigError, Fenced, Interrupted, StateCorrupt, TargetDiverged
 
 
 EPOCH: Final = "tideline.epoch"
@@ -32,6 +32,8 @@ INSTANCE: Final = "tideline.instance"
 SOURCE: Final = "tideline.source"
 """Parameters of the target database: the epoch, a description of the process that claimed it, and whose
 events ``repl.last.id`` counts."""
+RETIRED: Final = "tideline.retired"
+"""Parameter of the target database with the name of the policy that was retired: it never claims it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,16 @@ def restored_target(
         hint="If the whole target was restored, move the policy's state file away: replication then "
         "continues from the "
         "target's own position. Otherwise set the parameter to the expected value and run 'tideline verify'.",
+    )
+
+
+def retired_policy(name: str) -> ConfigError:
+    """Return the error for a policy whose replication an operator has ended."""
+    return ConfigError(
+        "the policy was retired",
+        key=f"policies.{name}",
+        hint="Remove it from the configuration, or exclude its database from the pattern. To replicate "
+        "again, move its state file away and bootstrap it into a new target database.",
     )
 
 

@@ -141,6 +141,32 @@ def test_policies_move_between_daemons_without_loading_a_table_again(
     assert loads == len(dbs), "each table is loaded once, by its bootstrap"
 
 
+@pytest.mark.long
+def test_a_policy_that_moves_to_another_daemon_stays_paused_or_retired(
+    stack: Endpoints, source_sql: Session, topic: str, database: str, tmp_path: Path
+) -> None:
+    dbs = choose_databases(database)
+    for db in dbs:
+        create_source(source_sql, db)
+    paused, retired, followed = sorted(owned(dbs, count=2, ordinal=1))
+    daemons = Daemons(tmp_path, stack, topic, dbs)
+    with ExitStack() as end:
+        end.callback(daemons.kill)
+        daemons.start(1, [0])
+        done = daemons.all[0].command("pause", paused)
+        assert done.returncode == 0, done.stderr
+        daemons.stop([0])
+        done = daemons.all[0].command("retire", retired)
+        assert done.returncode == 0, done.stderr
+        daemons.configure(2, [1])
+        daemons.all[1].start()
+        expected = {paused: "paused", retired: "failed", followed: "following"}
+        await_states(daemons.all[1], expected)
+        done = daemons.all[1].command("resume", paused)
+        assert done.returncode == 0, done.stderr
+        await_states(daemons.all[1], {**expected, paused: "following"})
+
+
 def await_fenced(daemons: Daemons, moved: set[str]) -> None:
     """Wait until the two daemons of before have lost exactly the policies that moved to the third one."""
     for ordinal in (0, 1):

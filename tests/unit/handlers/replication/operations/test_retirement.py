@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handlers.replication.operations.activity import Retirement, retire
+from handlers.replication.operations.retirement import Retirement, retire
 from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import ConfigError, NotFound
@@ -20,7 +20,10 @@ POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")
 
 
 def run(source: RecordingMetastore) -> Retirement:
-    ends: Any = {"source": source, "target": RecordingMetastore({"supports": False})}
+    ends: Any = {
+        "source": source,
+        "target": RecordingMetastore({"supports": False, "get_database": NotFound("none")}),
+    }
     return retire(**ends, policy=POLICY, store=MemoryStore())
 
 
@@ -51,5 +54,6 @@ def test_a_retired_policy_leaves_no_open_transaction_and_is_not_followed(replica
     done = retire(source=source, target=target, policy=POLICY, store=replica.store)
     assert done == Retirement("shop", aborted=2, unmarked=False)
     assert replica.target.open_txns == []
-    with pytest.raises(ConfigError, match="retired"):
-        replica.restart()
+    for store in (replica.store, MemoryStore()):
+        with pytest.raises(ConfigError, match="retired"):
+            replica.restart(store=store)

@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, FilesWritten, Undecodable
 from handlers.replication.tables import kept_entries
-from handlers.replication.tables.kept_entries import KEPT, PIECE_CHARACTERS, format_entries, parse_entries
+from handlers.replication.tables.kept_entries import (
+    KEPT,
+    PAUSED,
+    PIECE_CHARACTERS,
+    format_entries,
+    parse_entries,
+)
 from handlers.replication.tables.quarantine import QuarantinedTable
 from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.tables.table_loads import TableLoad
 from handlers.structs.objects import Partition, StorageDescriptor
-from state.errors import MalformedEvent
+from state.errors import MalformedEvent, MetastoreUnavailable
 from state.store import Store
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica
@@ -44,6 +50,10 @@ def copy_of(store: Store) -> MemoryStore:
         for key, value in store.scan(b"", None):
             txn.put(key, value)
     return copied
+
+
+def refuse(_: str) -> None:
+    raise MetastoreUnavailable("it is down for maintenance")
 
 
 def waiting(replica: FakedReplica) -> list[str]:
@@ -99,6 +109,36 @@ def test_a_table_that_waits_for_its_load_still_waits(replica: FakedReplica) -> N
     assert [(load.table, load.reason) for load in replica.context.tables.loads.waiting()] == [
         ("orders", "release")
     ]
+
+
+@pytest.mark.parametrize("outdated", [True, False])
+def test_a_daemon_that_takes_a_paused_policy_over_does_not_resume_it(
+    replica: FakedReplica, outdated: bool
+) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    other = copy_of(replica.store) if outdated else MemoryStore()
+    replica.projection.apply([created(2, "other")])
+    since_s = replica.projection.begin_pause()
+    replica.restart(store=other)
+    assert replica.projection.pause.since_s() == since_s
+    replica.projection.pause.end()
+    replica.projection.settle()
+    lose_state(replica)
+    assert replica.projection.pause.since_s() is None
+
+
+def test_a_pause_at_an_unreachable_target_is_kept_in_the_state(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica.projection.apply([created(1)])
+    with monkeypatch.context() as unreachable:
+        unreachable.setattr(replica.target, "get_database", refuse)
+        since_s = replica.projection.begin_pause()
+    assert PAUSED not in replica.parameters
+    replica.restart()
+    assert replica.projection.pause.since_s() == since_s
+    assert replica.parameters[PAUSED] == str(since_s)
 
 
 def test_without_a_list_on_the_target_every_table_is_loaded_again(replica: FakedReplica) -> None:
@@ -192,17 +232,22 @@ LOADS = st.builds(
     st.lists(QUARANTINED, max_size=60),
     st.lists(LOADS, max_size=60),
     st.lists(st.builds(LeftTable, NAMES), max_size=20),
+    st.none() | st.integers(0, 2**40),
 )
 def test_entries_are_read_back_as_they_were_written(
-    quarantined: list[QuarantinedTable], waits: list[TableLoad], left: list[LeftTable]
+    quarantined: list[QuarantinedTable],
+    waits: list[TableLoad],
+    left: list[LeftTable],
+    paused_since_s: int | None,
 ) -> None:
-    parameters = format_entries(quarantined, waits, left)
+    parameters = format_entries(quarantined, waits, left, paused_since_s)
     assert all(len(value) <= PIECE_CHARACTERS for value in parameters.values())
     read = parse_entries({"team": "a", **parameters})
     assert read.complete
     assert list(read.quarantined) == quarantined
     assert list(read.waiting) == [(load.table, load.reason) for load in waits]
     assert list(read.left) == [entry.table for entry in left]
+    assert read.paused_since_s == paused_since_s
 
 
 def test_too_many_entries_make_the_list_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,70 @@
+"""The retirement of a policy, which ends it permanently.
+
+Its state file and a parameter of its target database say so: neither a restart of the daemon nor another one
+follows the policy again.
+
+A retirement removes everything else on both sides that still refers to the policy; the replica stays as it
+is.
+``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
+transactions that are still open on the target would stay open for days and hold up its cleaner. Every step is
+repeatable.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from handlers.metastore.client import Metastore
+from handlers.replication.effects.databases import unmark_source
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.fencing import RETIRED, retired_policy
+from state.errors import NotFound
+from state.store import Reader, Store
+from state.transactions.write_id_mapping import WriteIdMapping
+
+
+RETIRED_KEY: Final = b"retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """Result of a retirement."""
+
+    policy: str
+    aborted: int
+    """Replayed transactions aborted on the target."""
+    unmarked: bool
+    """Whether the source database named the policy in ``repl.source.for``."""
+
+
+def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> Retirement:
+    """Mark the policy's state and its target database as retired, abort its open transactions on the target,
+    and remove its mark at the source.
+    """
+    with store.transaction() as txn:
+        txn.put(RETIRED_KEY, str(int(time.time())).encode())
+    write_ids = WriteIdMapping()
+    write_ids.load(store)
+    opened = set(write_ids.open_txns())
+    if target.supports("get_replayed_txns_for_policy"):
+        opened |= target.replayed_txns(policy.txn_map_key).keys()
+    for txn_id in sorted(opened):
+        target.abort_replayed(policy.txn_map_key, txn_id)
+    with suppress(NotFound):
+        database = target.get_database(policy.target_db)
+        database.parameters = {**(database.parameters or {}), RETIRED: policy.name}
+        target.alter_database(policy.target_db, database)
+    try:
+        unmarked = unmark_source(source, policy)
+    except NotFound:
+        unmarked = False
+    return Retirement(policy.name, len(opened), unmarked)
+
+
+def require_active(store: Reader, policy: Policy) -> None:
+    """Raise ConfigError for a retired policy."""
+    if store.get(RETIRED_KEY) is not None:
+        raise retired_policy(policy.name)

@@ -1,0 +1,56 @@
+"""The pause of a policy: an operator stops it for a while, and a restart of the daemon does not resume it.
+
+It is in the policy's state file, and among the parameters that the target database keeps (``kept_entries``):
+a daemon that takes over the policy without this file does not resume it either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from state.store import Reader, Store, Transaction
+
+
+PAUSED_KEY: Final = b"paused-since"
+
+
+def find_pause_s(reader: Reader) -> int | None:
+    """Return the Unix time of the pause; None if there is none."""
+    stored = reader.get(PAUSED_KEY)
+    return None if stored is None else int(stored)
+
+
+def put_pause(since_s: int | None, txn: Transaction) -> None:
+    """Store the pause, or remove it."""
+    if since_s is None:
+        txn.delete(PAUSED_KEY)
+    else:
+        txn.put(PAUSED_KEY, str(since_s).encode())
+
+
+class Pause:
+    """The pause of one policy. Used by replay's thread."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    def since_s(self) -> int | None:
+        """Return the Unix time of the pause; None if there is none."""
+        return find_pause_s(self._store)
+
+    def begin(self) -> int:
+        """Pause the policy; return since when it pauses."""
+        since_s = self.since_s()
+        if since_s is None:
+            since_s = int(self._clock())
+            with self._store.transaction() as txn:
+                put_pause(since_s, txn)
+        return since_s
+
+    def end(self) -> None:
+        """Resume the policy."""
+        with self._store.transaction() as txn:
+            put_pause(None, txn)
