@@ -208,6 +208,8 @@ def send_request(
             reason=error.strerror,
             hint="Check the state volume: it may be full, read-only or gone. Then repeat the request.",
         ) from error
+    with suppress(OSError):
+        os.utime(directory.parent)  # for the daemon's ``inbox_watch``
     return _await_answer(path, timeout_s)
 
 
