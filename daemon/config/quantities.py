@@ -73,9 +73,21 @@ def quantity_text(name: str, value: Any) -> Any:
 
 
 class WholeNumber(click.IntRange):
-    """A whole number of an option or argument; click calls it an integer range in its messages."""
+    """A whole number of an option or argument, with our words for click's "not in the range x>=0"."""
 
     name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail for any other text, and beyond the limits."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value} must be a whole number.", param, ctx)
+        if self.min is not None and number < self.min:
+            self.fail(f"{value} must be at least {self.min}.", param, ctx)
+        if self.max is not None and number > self.max:
+            self.fail(f"{value} must be at most {self.max}.", param, ctx)
+        return number
 
 
 class Quantity(click.FloatRange):

@@ -19,6 +19,7 @@ from daemon.catalog.command_options import (
     more_lines,
     summary_lines,
 )
+from daemon.config.quantities import WholeNumber
 from daemon.partitions.capability import Partitions
 from daemon.partitions.queries import (
     CountPartitions,
@@ -45,7 +46,9 @@ RANGES_MAX: Final = 8
 
 
 _BRANCH: Final = Partitions()
-_limit_option = click.option("--max", "limit", type=int, help="Show only the first partitions by name.")
+_limit_option = click.option(
+    "--max", "limit", type=WholeNumber(-1), help="Show only the first partitions by name."
+)
 
 
 def filter_options(query: type[FilterQuery]) -> Callable[[Callable[..., None]], Callable[..., None]]:

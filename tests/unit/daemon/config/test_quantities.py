@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.config.load import Loaded
-from daemon.config.quantities import Quantity, pattern_of, quantity_text, read_quantity, unit_of
+from daemon.config.quantities import Quantity, WholeNumber, pattern_of, quantity_text, read_quantity, unit_of
 from daemon.config.shown import show_settings
 from daemon.service.configuration import config_model, config_reader
 
@@ -120,10 +120,14 @@ def test_the_schema_accepts_numbers_and_texts() -> None:
         (Quantity("bytes"), "20MX", "20MX must be a number or a size such as 512MiB."),
         (Quantity("s"), "nan", "nan must be a number or a duration such as 1h30m."),
         (Quantity("bytes"), "inf", "inf must be a number or a size such as 512MiB."),
+        (WholeNumber(1), "-1", "-1 must be at least 1."),
+        (WholeNumber(1, 9), "10", "10 must be at most 9."),
+        (WholeNumber(), "1.5", "1.5 must be a whole number."),
+        (WholeNumber(), "abc", "abc must be a whole number."),
     ],
 )
 def test_a_value_of_an_option_is_refused_in_the_form_in_which_it_is_written(
-    kind: Quantity, text: str, message: str
+    kind: Quantity | WholeNumber, text: str, message: str
 ) -> None:
     with pytest.raises(click.BadParameter) as refused:
         kind.convert(text, None, None)
