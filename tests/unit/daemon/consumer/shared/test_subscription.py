@@ -237,7 +237,7 @@ def test_whatever_stops_and_continues_receives_each_of_its_events_once(
 ) -> None:
     """Projections are slow, stop and continue at random while events are appended."""
     random, end = Random(seed), 40  # noqa: S311 - a test
-    source = source_of(end, window_events=8, backlog_events=6, wait_s=random.choice((0, 30)))
+    source = source_of(end, window_events=8, backlog_events=6, wait_s=random.choice((0, 0.5)))
     dbs = [None, "db3", "db50", None, "db88", None]
     readers = [source.subscribe(db, batch_events=random.randint(1, 9)) for db in dbs]
     received: list[list[int]] = [[] for _ in readers]
