@@ -41,6 +41,7 @@ def differences(stack: Endpoints, database: str) -> list[str]:
         return replica.differences()
 
 
+@pytest.mark.long
 def test_a_restored_daemon_fences_the_former_one_and_continues(
     stack: Endpoints, source_sql: Session, made: RunningDaemon, database: str, tmp_path: Path
 ) -> None:

@@ -1,14 +1,17 @@
-"""One kill at the most critical step in every test run; the full matrix is in tests/crash."""
+"""One kill at the most critical step; the full matrix is in tests/crash."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from dev.stack.endpoints import ClusterEndpoints
 from handlers.metastore.client import Metastore
 from tests.builders.flat.kills.driver_kills import Killed
 
 
+@pytest.mark.long
 def test_a_driver_killed_between_two_files_of_a_batch_resumes_without_loss_or_duplicates(
     source: ClusterEndpoints, database: str, metastore: Metastore
 ) -> None:
