@@ -23,9 +23,7 @@ def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401 - mkdocs passe
     """Add the README as home page."""
     from mkdocs.structure.files import File
 
-    text = re.sub(
-        r"\[([^\]]+)\]\((?!docs/|\w+://|#)([^)]*)\)", r"\1 (`\2`)", (ROOT / "README.md").read_text()
-    )
+    text = _OUTSIDE_README.sub(r"\1 (`\2`)", (ROOT / "README.md").read_text())
     text = text.replace("](docs/", "](")
     files.append(File.generated(config, "index.md", content=text))
     return files

@@ -24,7 +24,6 @@ from tests.builders.flat.table_model import Value, fits
 
 KEY = a_key("n")
 WIDE = (1 << 53) + 1
-NUMERIC = [each for each in ColumnType if each.is_numeric]
 KINDS: list[Value] = [1, 300, -(1 << 53), WIDE, 1 << 63, 0.5, "x", True]
 RUNS = st.lists(
     st.tuples(st.sampled_from(KINDS), st.sampled_from([1, 2, 10, 19, 20, 21, 100, 1_000])),
