@@ -47,7 +47,6 @@ LOCAL: Final = {
     "backup": "writes a directory of the daemon's machine",
     "restore": "replaces the state that a daemon would use",
     "bootstrap": "runs without a daemon; a daemon bootstraps policies with `bootstrap: auto`",
-    "retire": "runs without a daemon: a daemon fails to open a retired policy that is configured",
     "config check": "checks a file before a daemon uses it",
     "config schema": "prints all settings of this version",
     "files check": "checks which paths this machine and its user may read and write",

@@ -48,7 +48,9 @@ class ProjectionStatus:
     name: str
     source: str
     state: str
-    """``starting``, ``following``, ``paused``, ``promoted``, ``backing-off``, ``stopped`` or ``failed``."""
+    """``starting``, ``following``, ``paused``, ``promoted``, ``retired``, ``backing-off``, ``stopped`` or
+    ``failed``.
+    """
     position: Position | None
     applied_time_s: int | None
     """Event time of the last applied event, for the lag in seconds."""

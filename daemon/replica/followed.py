@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 30.0
+_ENDINGS: Final = frozenset({"promote", "retire"})
 """How long a policy rests at most if nothing wakes it."""
 
 
@@ -48,14 +49,14 @@ class FollowedReplica:
         bootstraps: BootstrapTurns,
         report_pause: Callable[[int | None], None] = lambda _: None,
         external: ExternalThread | None = None,
-        report_promotion: Callable[[Promotion], None] = lambda _: None,
+        report_end: Callable[[Promotion | None], None] = lambda _: None,
     ) -> None:
         """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
         when the policy may be bootstrapped.
 
         ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
-        the files of external tables, if the policy has that setting. ``report_promotion`` receives the
-        promotion that ended replication.
+        the files of external tables, if the policy has that setting. ``report_end`` receives the
+        promotion that ended replication, and None if a retirement did.
         """
         self._projection = projection
         self._inbox = inbox
@@ -64,7 +65,7 @@ class FollowedReplica:
         self._bootstraps = bootstraps
         self._report_pause = report_pause
         self._external = external
-        self._report_promotion = report_promotion
+        self._report_end = report_end
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
@@ -77,16 +78,16 @@ class FollowedReplica:
         self._heartbeat = heartbeat
 
     def prepare(self) -> Iterator[float]:
-        """Rest while the policy is paused or promoted, and until it may be bootstrapped.
+        """Rest while the policy is paused, or has ended, and until it may be bootstrapped.
 
         A paused policy is not opened, because its target may be down for maintenance.
         """
         self._projection.recover()
         self._inbox.open()
-        if self._projection.pause.since_s() is not None and self._projection.find_promotion() is None:
+        if self._projection.pause.since_s() is not None and not self._projection.has_ended:
             self._projection.read_state()  # what is in memory may be ahead of the state
             yield from self._rest_while_paused()
-        yield from self._rest_if_promoted()
+        yield from self._rest_if_ended()
         if not self._is_stopping() and self._projection.needs_bootstrap():
             self._bootstraps.ask(self._policy, self._wake)
             while self._bootstraps.find_place(self._policy) is not None and not self._is_stopping():
@@ -137,11 +138,11 @@ class FollowedReplica:
         return WAIT_S if self._projection.loads.context.tables.loads.waiting() else rest_s
 
     def hold(self) -> Iterator[float]:
-        """Serve requests; rest while the policy is paused or promoted."""
+        """Serve requests; rest while the policy is paused, or has ended."""
         if self._inbox.serve(self._do):
             self._rest_s = WAIT_S
         yield from self._rest_while_paused()
-        yield from self._rest_if_promoted()
+        yield from self._rest_if_ended()
 
     def _is_stopping(self) -> bool:
         return self._heartbeat is not None and self._heartbeat.stopping.is_set()
@@ -158,12 +159,12 @@ class FollowedReplica:
             yield IDLE_S
             self._inbox.serve(self._do)
             self._heartbeat.beat()
-            since_s = None if self._projection.find_promotion() else self._projection.pause.since_s()
+            since_s = None if self._projection.has_ended else self._projection.pause.since_s()
         self._report_pause(None)
 
     def _do(self, request: Request) -> Request:
-        """Serve one request; no load runs during the handover of the database."""
-        if request.get("do") == "promote":
+        """Serve one request; no load runs during the end of the replication."""
+        if request.get("do") in _ENDINGS:
             self._stop_copies()
         return self._requests.do(request)
 
@@ -173,15 +174,14 @@ class FollowedReplica:
         if self._external is not None:
             self._external.stop()
 
-    def _rest_if_promoted(self) -> Iterator[float]:
-        """Rest until a stop request if the policy was promoted, and serve requests."""
-        promotion = self._projection.find_promotion()
-        if promotion is None or self._heartbeat is None:
+    def _rest_if_ended(self) -> Iterator[float]:
+        """Rest until a stop request if the policy was promoted or retired, and serve requests."""
+        if self._heartbeat is None or not self._projection.has_ended:
             return
         self._stop_copies()
         self._heartbeat.following()
         while not self._is_stopping():
-            self._report_promotion(promotion)
+            self._report_end(self._projection.find_promotion())
             self._inbox.serve(self._requests.do)
             self._heartbeat.beat()
             yield IDLE_S
@@ -197,7 +197,7 @@ class FollowedReplica:
         fenced it.
         """
         self._projection.read_state()  # what is in memory may be ahead of the state
-        if request.get("do") == "promote":
+        if request.get("do") in _ENDINGS:
             self._stop_copies()
         answer = self._requests_of_failed.do(request)
         if request.get("do") == "resume":

@@ -257,7 +257,7 @@ class _Replica:
             bootstraps=bootstraps,
             report_pause=self._report_pause,
             external=external,
-            report_promotion=self._report_promotion,
+            report_end=self._report_end,
         )
         reader = subscribe(
             config,
@@ -307,9 +307,11 @@ class _Replica:
         elif status.state != "paused":
             self.loop.status = replace(status, state="paused", paused_since_s=since_s)
 
-    def _report_promotion(self, promotion: Promotion) -> None:
-        position = Position(promotion.event_id)
-        self.loop.status = replace(self.loop.status, state="promoted", position=position, paused_since_s=None)
+    def _report_end(self, promotion: Promotion | None) -> None:
+        status = replace(self.loop.status, state="retired", paused_since_s=None)
+        if promotion is not None:
+            status = replace(status, state="promoted", position=Position(promotion.event_id))
+        self.loop.status = status
 
     def _report(self, status: ProjectionStatus) -> None:
         self._moves.report(status.position, status.quarantined)

@@ -27,6 +27,10 @@ TIMEOUT_S: Final = 300.0
 """How long a running daemon may take to answer: it serves requests between two batches."""
 
 
+_WITHOUT_OPENING: Final = frozenset({"plan-promotion", "promote", "retire"})
+"""After an outage, the source may be gone; and a policy that was retired is not opened."""
+
+
 def open_requests(
     config_path: Path | None, daemon: DaemonAddress | None, policy: str
 ) -> Callable[[Request], Request]:
@@ -115,7 +119,7 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
     shared = SharedResources.of(config, CallMetrics(CollectorRegistry(auto_describe=False)))
     projection, _ = build_projection(config, policy, SilentObserver(), shared, Pulse())
     try:
-        if request.get("do") not in {"plan-promotion", "promote"}:  # after an outage, the source may be gone
+        if request.get("do") not in _WITHOUT_OPENING:
             projection.open()
         read = partial(read_range, lambda: catch_up_reader(config, policy))
         return PolicyRequests(projection, read).do(request)

@@ -17,6 +17,7 @@ request                                               answer
 ``{"do": "plan-promotion"}``                          what ``promote`` would do (``Promotion``)
 ``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete,
                                                       unless forced
+``{"do": "retire"}``                                  ``{"policy": ..., "aborted": ..., "unmarked": ...}``
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``;
                                                       refused while following
 ====================================================  ========================================================
@@ -61,7 +62,9 @@ class PolicyRequests:
                 return asdict(self._projection.plan_promotion())
             case "promote":
                 return asdict(self._projection.promote(forced=request.get("force") is True))
-        self._projection.require_not_promoted()
+            case "retire":
+                return asdict(self._projection.retire())
+        self._projection.require_active()
         return self._do_following(request)
 
     def _do_following(self, request: Request) -> Request:

@@ -19,7 +19,7 @@ from daemon.process.loops.loop import Job
 from daemon.retention.measurement import Measurement, Reader, measure
 from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client
-from daemon.status.model import DaemonStatus
+from daemon.status.model import ENDED, DaemonStatus
 from state.errors import NotFound
 from state.event_log.retention import NEVER, TopicLimits
 
@@ -83,7 +83,7 @@ def find_readers(status: DaemonStatus, source: str) -> Iterator[Reader]:
                 lists_writes=row.lists_writes,
             )
     for view in status.projections:
-        if view.source == source and view.event_id is not None and view.state != "promoted":
+        if view.source == source and view.event_id is not None and view.state not in ENDED:
             yield Reader(view.name, view.event_id, view.lag_s, copies_files=view.target is not None)
 
 

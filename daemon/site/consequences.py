@@ -24,6 +24,10 @@ _TEXTS: Final = {
         "Writers may use the target database of policy {name}. The replication ends after a whole event, and "
         "cannot resume. The command aborts open transactions."
     ),
+    "retire": (
+        "The replication of policy {name} ends, and cannot resume. The replica stays as it is, and the "
+        "source keeps no more files for it."
+    ),
     "replay": (
         "The daemon decodes dead letter {name} again with this version. If its format has no event ids, it "
         "writes the record to its topic again. Otherwise load the table that it names again."

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+ENDED: Final = frozenset({"promoted", "retired"})
+"""States of a policy whose replication an operator has ended."""
 READ_S_MAX: Final = 5.0
 """A newest event id read within this time counts as the present one. The daemon reads sources every one or
 two seconds.
@@ -253,12 +255,10 @@ class DaemonStatus:
             for source in self.sources
             if source.relay_state not in {None, "following"}
         ]
-        expected = {"following", "paused", "promoted"}
+        expected = {"following", "paused", *ENDED}
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state not in expected]
         lags = [(source.name, source.lag_s) for source in self.sources]
-        lags += [
-            (view.name, view.lag_s) for view in self.projections if view.state not in {"paused", "promoted"}
-        ]
+        lags += [(view.name, view.lag_s) for view in self.projections if view.state not in {"paused", *ENDED}]
         for section in sections:
             reasons += section.unready_reasons(section.of(self))
             lags += section.lags(section.of(self))

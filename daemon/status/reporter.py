@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from daemon.consumer.settings import ReaderStatus
 from daemon.process.loops.loop import LoopState, LoopStatus
 from daemon.status.actions import list_actions
-from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
+from daemon.status.model import ENDED, DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
 from daemon.terminal.application import version_text
 
 
@@ -166,7 +166,7 @@ class StatusReporter:
             position=str(own.position) if own.position is not None else None,
             event_id=event_id,
             lag_events=lag_events,
-            lag_s=None if own.state == "promoted" else lag_s,
+            lag_s=None if own.state in ENDED else lag_s,
             quarantined=tuple(own.quarantined),
             failures=tuple(own.failures),
             repair=part.repair,

@@ -31,6 +31,7 @@ from handlers.replication.operations.promotion import (
     require_not_promoted,
 )
 from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
+from handlers.replication.operations.retirement import Retirement, is_retired, require_active, retire
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.tables.pause import Pause
@@ -265,10 +266,6 @@ class ReplicationProjection:
         """Return the promotion of the policy if begun or done."""
         return find_promotion(self._store)
 
-    def require_not_promoted(self) -> None:
-        """Raise ConfigError if the policy was promoted."""
-        require_not_promoted(self._store, self._context.policy)
-
     def plan_promotion(self) -> Promotion:
         """Return the plan of ``promote``."""
         self._load_unless_claimed()
@@ -286,6 +283,26 @@ class ReplicationProjection:
                 self._transactions.proofs.prove()
             self._transactions.files.discard_all()
         return promote(self._context, self._store, self._find_point(), forced=forced)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an operator has promoted or retired the policy: it is not followed."""
+        return self.find_promotion() is not None or is_retired(self._store)
+
+    def require_active(self) -> None:
+        """Raise ConfigError if the policy was promoted or retired."""
+        require_not_promoted(self._store, self._context.policy)
+        require_active(self._store, self._context.policy)
+
+    def retire(self) -> Retirement:
+        """End replication and leave the replica as it is (``retirement``);
+        must be called between two batches, and while no load runs.
+
+        The projection need not be open. It is not followed afterwards.
+        """
+        self.require_state()
+        self._transactions.files.cancel_all()
+        return retire(self._context, self._store)
 
     def _find_point(self) -> Point:
         return Point(self._recorded.reached, self._recorded.find_time_s())

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from daemon.config.model import Config
 from daemon.status.address import DaemonAddress, daemon_option
-from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
-from handlers.replication.operations.retirement import Retirement
+from daemon.terminal.application import config_option, echo_json, json_option, print_text
 from state.value_text import count_text
 
 
@@ -108,31 +105,21 @@ def _point(promotion: dict[str, Any]) -> str:
 @click.argument("policy")
 @config_option
 @json_option
-def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
+@daemon_option
+def retire(policy: str, config_path: Path | None, *, as_json: bool, daemon: DaemonAddress | None) -> None:
     """End the replication of POLICY; the replica stays as it is.
 
-    The source then keeps no files for the policy and can drop the database. Stop the daemon first, and remove
-    the policy from its configuration afterwards.
+    The source then keeps no files for the policy and can drop the database. The command works through a
+    running daemon, and without one. Remove the policy from the configuration afterwards.
     """
-    from daemon.state_directory.directory import state_lock
+    from daemon.replica.requests import open_requests
 
-    config = load_config(config_path)
-    with state_lock(config.state.dir):
-        done = retire_policy(config, policy)
+    done = open_requests(config_path, daemon, policy)({"do": "retire"})
     if as_json:
-        echo_json(asdict(done))
+        echo_json(done)
         return
-    mark = "its mark was removed from" if done.unmarked else "there was no mark of it at"
+    mark = "its mark was removed from" if done["unmarked"] else "there was no mark of it at"
     print_text(
-        f"policy {policy} is retired: {count_text(done.aborted, 'open transaction')} aborted, "
+        f"policy {policy} is retired: {count_text(done['aborted'], 'open transaction')} aborted, "
         f"{mark} the source"
     )
-
-
-def retire_policy(config: Config, name: str) -> Retirement:
-    """Retire a policy; raise ConfigError for an unknown name, and the metastores' errors."""
-    from daemon.replica.policies import open_policy
-    from handlers.replication.operations.retirement import retire as end
-
-    with open_policy(config, name) as opened:
-        return end(source=opened.source, target=opened.target, policy=opened.policy, store=opened.store)

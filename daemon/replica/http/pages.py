@@ -26,7 +26,7 @@ from daemon.site.lists import PARAMETERS, list_found, list_rows
 from daemon.site.overview import make_cards
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.action_calls import call_policy
-from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
+from daemon.status.model import ENDED, DaemonStatus, ProjectionView, StatusSection
 from state.errors import NotFound
 
 
@@ -39,7 +39,7 @@ _STAGES: Final = {
     "queue": "until its batch begins",
     "apply": "until the batch is applied",
 }
-_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "following", "promoted")
+_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "following", "promoted", "retired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "view": view,
         "needs": make_cards(needs),
         "blocked": make_blocked_cards(status, only=view.name),
-        "switch": None if view.state == "promoted" else action,
+        "switch": None if view.state in ENDED else action,
         "switch_text": describe_consequence(action),
         "point": row_of(POINTS, status, name),
         "stages": [] if view.stages is None else list(_split_stages(view.stages)),

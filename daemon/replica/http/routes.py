@@ -33,6 +33,7 @@ from handlers.replication.operations.compaction import (
 )
 from handlers.replication.operations.promotion import Promotion
 from handlers.replication.operations.pruning import PlannedDrop
+from handlers.replication.operations.retirement import Retirement
 from state.errors import NotFound
 
 
@@ -209,6 +210,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         route(
             "promote", "End the replication and open the target to writers.", PromotionParameters, Promotion
         ),
+        route("retire", "End the replication and leave the replica as it is.", NoParameters, Retirement),
         route("cross-gap", "Continue after lost events.", NoParameters, GapAnswer),
         route(
             "compact",

@@ -24,7 +24,7 @@ DEVIATING_MAX: Final = 40
 QUEUED_MAX: Final = 5
 BEHIND_S: Final = 60.0
 """A projection with a larger lag is behind."""
-_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "following", "starting")
+_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "retired", "following", "starting")
 
 
 def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> tuple[DaemonStatus, str]:

@@ -15,12 +15,14 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from handlers.metastore.client import Metastore
+from handlers.replication.context import Context
 from handlers.replication.effects.databases import unmark_source
 from handlers.replication.policy.policy import Policy
 from handlers.replication.target.fencing import RETIRED, retired_policy
+from handlers.structs.objects import Database
 from state.errors import NotFound
 from state.store import Reader, Store
 from state.transactions.write_id_mapping import WriteIdMapping
@@ -40,10 +42,16 @@ class Retirement:
     """Whether the source database named the policy in ``repl.source.for``."""
 
 
-def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> Retirement:
+def is_retired(store: Reader) -> bool:
+    """Whether the policy was retired, even if an error ended that before its last step."""
+    return store.get(RETIRED_KEY) is not None
+
+
+def retire(context: Context, store: Store) -> Retirement:
     """Mark the policy's state and its target database as retired, abort its open transactions on the target,
     and remove its mark at the source.
     """
+    policy, target = context.policy, context.target
     with store.transaction() as txn:
         txn.put(RETIRED_KEY, str(int(time.time())).encode())
     write_ids = WriteIdMapping()
@@ -54,17 +62,20 @@ def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store
     for txn_id in sorted(opened):
         target.abort_replayed(policy.txn_map_key, txn_id)
     with suppress(NotFound):
-        database = target.get_database(policy.target_db)
-        database.parameters = {**(database.parameters or {}), RETIRED: policy.name}
-        target.alter_database(policy.target_db, database)
+        context.target_position.update(partial(_mark, name=policy.name))
     try:
-        unmarked = unmark_source(source, policy)
+        unmarked = unmark_source(context.source, policy)
     except NotFound:
         unmarked = False
     return Retirement(policy.name, len(opened), unmarked)
 
 
+def _mark(database: Database, name: str) -> Database:
+    database.parameters = {**(database.parameters or {}), RETIRED: name}
+    return database
+
+
 def require_active(store: Reader, policy: Policy) -> None:
     """Raise ConfigError for a retired policy."""
-    if store.get(RETIRED_KEY) is not None:
+    if is_retired(store):
         raise retired_policy(policy.name)

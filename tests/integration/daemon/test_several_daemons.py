@@ -155,9 +155,9 @@ def test_a_policy_that_moves_to_another_daemon_stays_paused_or_retired(
         daemons.start(1, [0])
         done = daemons.all[0].command("pause", paused)
         assert done.returncode == 0, done.stderr
-        daemons.stop([0])
         done = daemons.all[0].command("retire", retired)
         assert done.returncode == 0, done.stderr
+        daemons.stop([0])
         daemons.configure(2, [1])
         daemons.all[1].start()
         expected = {paused: "paused", retired: "failed", followed: "following"}

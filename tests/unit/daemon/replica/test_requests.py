@@ -434,14 +434,45 @@ def test_a_promoted_policy_that_is_still_configured_waits_after_a_restart(
     reported: list[object] = []
     followed, beats, _ = follow(replica, tmp_path)
 
-    def report(promotion: Promotion) -> None:
-        reported.append(promotion.event_id)
+    def report(promotion: Promotion | None) -> None:
+        reported.append(promotion and promotion.event_id)
         beats.stopping.set()
 
-    followed._report_promotion = report
+    followed._report_end = report
     run_in_turns(followed.prepare(), beats.stopping)
     assert reported == [1]
     assert "create_table" not in replica.target.calls[-1:]
+
+
+def test_a_policy_is_retired_while_it_is_followed_and_waits_until_it_is_removed(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, beats, _ = follow(replica, tmp_path)
+    opened(followed)
+    replica.projection.apply([created(1)])
+    reported: list[object] = []
+    followed._report_end = reported.append
+
+    def settle() -> None:
+        while not beats.stopping.is_set():
+            followed.settle()
+            run_in_turns(followed.hold(), beats.stopping)
+
+    settling = threading.Thread(target=settle)
+    settling.start()
+    for _ in range(2):
+        done = send_request(tmp_path / "requests", {"do": "retire"}, 10)
+        assert done == {"policy": "shop", "aborted": 0, "unmarked": False}
+    eventually(lambda: reported)
+    with pytest.raises(ConfigError, match="retired"):
+        send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
+    beats.stopping.set()
+    settling.join(10)
+    assert not settling.is_alive()
+
+    again, stops, _ = follow(replica, tmp_path)
+    again._report_end = lambda promotion: stops.stopping.set() if promotion is None else None
+    run_in_turns(again.prepare(), stops.stopping)
 
 
 def test_an_incomplete_replica_is_promoted_by_force_only(replica: FakedReplica) -> None:

@@ -13,7 +13,7 @@ from daemon.consumer.settings import SharingSettings
 from daemon.consumer.shared.window import EventWindow
 from daemon.replica.http.pages import PolicySite
 from daemon.replica.known_tables import KnownTables, LastNames
-from daemon.status.model import DaemonStatus
+from daemon.status.model import ENDED, DaemonStatus
 from handlers.replication.tables.policy_tables import PolicyTables
 from state.event_log.positions import Position
 from tests.builders.daemon import site_states
@@ -75,6 +75,14 @@ def test_a_policy_has_a_page_before_its_first_event_and_after_one_without_delay(
     views = tuple(replace(view, stages=stages) for view in status.projections)
     answer = page(lambda: replace(status, projections=views), "/policies/shop")
     assert (answer.status, "The last event was visible" in answer.text) == (200, stages is not None)
+
+
+@pytest.mark.parametrize("state", sorted(ENDED))
+def test_the_page_of_a_policy_that_has_ended_says_so(state: str) -> None:
+    status = site_states.healthy_status()
+    views = tuple(replace(view, state=state) for view in status.projections)
+    answer = page(lambda: replace(status, projections=views), "/policies/shop")
+    assert f"This policy was {state}: " in answer.text
 
 
 def test_a_policy_shows_only_its_own_trouble() -> None:

@@ -10,7 +10,7 @@ import pytest
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.loops.loop import Job
 from daemon.process.loops.supervisor import Supervisor
-from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status.model import ENDED, DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.report.text import status_text
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.terminal.layout import bytes_text, duration_text, number_text
@@ -193,10 +193,13 @@ def test_a_projection_that_has_applied_nothing_since_the_start_is_behind_since_t
     assert made.reporter.status().projections[0].lag_s == pytest.approx(3600, abs=60)
 
 
-def test_a_promoted_policy_is_not_behind() -> None:
+@pytest.mark.parametrize("state", sorted(ENDED))
+def test_a_policy_that_has_ended_is_not_behind_and_the_daemon_is_ready(state: str) -> None:
     made = line(Scripted(None), position=Position(100), newest=101, applied_time_s=0)
-    made.own = replace(made.own, state="promoted")
-    assert made.reporter.status().projections[0].lag_s is None
+    made.own = replace(made.own, state=state)
+    status = made.reporter.status()
+    assert status.projections[0].lag_s is None
+    assert not [reason for reason in status.unready_reasons(30, ()) if state in reason]
 
 
 def test_nothing_looks_caught_up_while_the_source_cannot_be_read() -> None:

@@ -133,6 +133,12 @@ def test_tables_are_pruned_only_if_they_are_named(port: int, policy: Policy) -> 
     assert policy.requests == [{"do": "plan-prune", "tables": []}, {"do": "prune", "tables": ["a"]}]
 
 
+def test_a_policy_is_retired(port: int, policy: Policy) -> None:
+    assert acted(port, "/api/v1/policies/shop/retire")[0] == 200
+    assert policy.requests == [{"do": "retire"}]
+    assert recorded(port)[0] == ("admin", "retire", "shop", None)
+
+
 def test_a_policy_is_promoted_and_forced_only_if_the_request_says_so(port: int, policy: Policy) -> None:
     acted(port, "/api/v1/policies/shop/plan-promotion")
     acted(port, "/api/v1/policies/shop/promote")

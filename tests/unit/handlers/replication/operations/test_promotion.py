@@ -112,7 +112,7 @@ def test_a_promoted_policy_is_not_followed_any_more(replica: FakedReplica) -> No
     with pytest.raises(ConfigError, match="promoted"):
         replica.restart()
     with pytest.raises(ConfigError, match="promoted"):
-        replica.projection.require_not_promoted()
+        replica.projection.require_active()
 
 
 def test_incomplete_tables_are_refused_and_named_unless_forced(replica: FakedReplica) -> None:
