@@ -36,7 +36,8 @@ SETTINGS = (
     "--request-timeout=30",
     "--continue-on-failure",
     "--warnings=off",
-    "--exclude-path=/api/v1/policies/{name}/promote",  # ends the policy that the others act on
+    "--exclude-path=/api/v1/policies/{name}/promote",  # these end the policy that the others act on
+    "--exclude-path=/api/v1/policies/{name}/retire",
 )
 
 

@@ -223,6 +223,7 @@ def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: obje
         (["resume"], {"do": "resume"}),
         (["gap", "policy"], {"do": "cross-gap"}),
         (["promote", "--dry-run"], {"do": "plan-promotion"}),
+        (["retire"], {"do": "retire"}),
         (["prune", "--dry-run"], {"do": "plan-prune", "tables": []}),
     ],
 )
