@@ -60,4 +60,4 @@ def test_an_empty_topic_and_a_missing_broker_are_reported(config: Path, tmp_path
 
 
 def test_another_word_than_a_number_is_refused_in_plain_words(config: Path) -> None:
-    assert "'abc' is not a valid whole number." in run(config, "show", "abc").output
+    assert "abc must be a whole number." in run(config, "show", "abc").output
