@@ -275,6 +275,8 @@ def follow(
         while not heartbeat.stopping.is_set():
             report(status)
             yield from projection.hold()
+            if heartbeat.stopping.is_set():  # it may have rested until now: paused, promoted or retired
+                break
             batch = reader.read(min(settled_s, WAIT_S))
             rest_s = 0.0
             if batch.events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +50,25 @@ def test_a_stop_is_seen_before_the_next_batch(reader_of: ReaderOf) -> None:
     line = Line(until=lambda: len(projection.events) >= 4)
     run(projection, reader_of(topic_of(9), batch_events=2), line, lambda _status: None)
     assert len(projection.events) == 4
+
+
+class _Resting(Collecting):
+    """Rests until the stop, as a policy that is paused or was retired."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self.line = line
+
+    def hold(self) -> Iterator[float]:
+        yield 0.0
+        self.line.stopping.set()
+
+
+def test_a_projection_that_rests_until_the_stop_receives_no_events(reader_of: ReaderOf) -> None:
+    line = Line()
+    projection = _Resting(line)
+    run(projection, reader_of(topic_of(9)), line, lambda _status: None)
+    assert projection.events == []
 
 
 class _Failing(Collecting):
