@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 30.0
-_ENDINGS: Final = frozenset({"promote", "retire"})
 """How long a policy rests at most if nothing wakes it."""
+_ENDINGS: Final = frozenset({"promote", "retire"})
+"""Requests that end the replication."""
 
 
 class FollowedReplica:

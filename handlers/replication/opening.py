@@ -22,7 +22,7 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_boo
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.scope import follow_scope
 from handlers.replication.operations.promotion import require_not_promoted
-from handlers.replication.operations.retirement import require_active
+from handlers.replication.operations.retirement import require_not_retired
 from handlers.replication.position.progress import RecordedPosition
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.target_write_ids import OpeningMarks
@@ -105,7 +105,7 @@ class Opening:
         """Forget the memory of an earlier opening, and load the state; return its position if it has one."""
         context = self.context
         self.store.recover()
-        require_active(self.store, context.policy)
+        require_not_retired(self.store, context.policy)
         require_not_promoted(self.store, context.policy)
         context.table_cache.clear()
         self.transactions.files.cancel_all()

@@ -31,7 +31,7 @@ from handlers.replication.operations.promotion import (
     require_not_promoted,
 )
 from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
-from handlers.replication.operations.retirement import Retirement, is_retired, require_active, retire
+from handlers.replication.operations.retirement import Retirement, is_retired, require_not_retired, retire
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.tables.pause import Pause
@@ -292,7 +292,7 @@ class ReplicationProjection:
     def require_active(self) -> None:
         """Raise ConfigError if the policy was promoted or retired."""
         require_not_promoted(self._store, self._context.policy)
-        require_active(self._store, self._context.policy)
+        require_not_retired(self._store, self._context.policy)
 
     def retire(self) -> Retirement:
         """End replication and leave the replica as it is (``retirement``);
@@ -301,6 +301,8 @@ class ReplicationProjection:
         The projection need not be open. It is not followed afterwards.
         """
         self.require_state()
+        if not self._context.target_position.stamp:
+            self.read_state()
         self._transactions.files.cancel_all()
         return retire(self._context, self._store)
 

@@ -155,7 +155,7 @@ def _describe(context: Context, point: Point, write_ids: Sequence[WriteIds]) -> 
         time_s=point.time_s,
         write_ids={each.table: each.highest for each in write_ids},
         open_writes={each.table: each.valid.open for each in write_ids if each.has_open},
-        aborted=len(_open_transactions(context)),
+        aborted=len(find_open_transactions(context)),
         incomplete=tuple(_incomplete_tables(parameters, context)),
         missing=tuple(
             IncompleteTable(each.table, each.reason)
@@ -197,7 +197,7 @@ def _store(store: Store, promotion: Promotion) -> None:
         txn.put(PROMOTED_KEY, promotion.to_bytes())
 
 
-def _open_transactions(context: Context) -> set[int]:
+def find_open_transactions(context: Context) -> set[int]:
     """Return the source ids of the replayed transactions that are open."""
     txn_ids, target = set(context.tables.write_ids.open_txns()), context.target
     if target.supports("get_replayed_txns_for_policy"):
@@ -210,7 +210,7 @@ def _end_transactions(context: Context, write_ids: Sequence[WriteIds]) -> None:
         if each.has_open:
             discard_open_writes(each, context)
     failpoint("promote.after-discard")
-    for txn_id in sorted(_open_transactions(context)):
+    for txn_id in sorted(find_open_transactions(context)):
         context.target.abort_replayed(context.policy.txn_map_key, txn_id)
 
 

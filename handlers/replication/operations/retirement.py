@@ -4,8 +4,7 @@ Its state file and a parameter of its target database say so: neither a restart 
 follows the policy again.
 
 A retirement removes everything else on both sides that still refers to the policy; the replica stays as it
-is.
-``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
+is. ``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
 transactions that are still open on the target would stay open for days and hold up its cleaner. Every step is
 repeatable.
 """
@@ -20,12 +19,12 @@ from typing import Final
 
 from handlers.replication.context import Context
 from handlers.replication.effects.databases import unmark_source
+from handlers.replication.operations.promotion import find_open_transactions
 from handlers.replication.policy.policy import Policy
 from handlers.replication.target.fencing import RETIRED, retired_policy
 from handlers.structs.objects import Database
 from state.errors import NotFound
 from state.store import Reader, Store
-from state.transactions.write_id_mapping import WriteIdMapping
 
 
 RETIRED_KEY: Final = b"retired"
@@ -51,16 +50,12 @@ def retire(context: Context, store: Store) -> Retirement:
     """Mark the policy's state and its target database as retired, abort its open transactions on the target,
     and remove its mark at the source.
     """
-    policy, target = context.policy, context.target
+    policy = context.policy
     with store.transaction() as txn:
         txn.put(RETIRED_KEY, str(int(time.time())).encode())
-    write_ids = WriteIdMapping()
-    write_ids.load(store)
-    opened = set(write_ids.open_txns())
-    if target.supports("get_replayed_txns_for_policy"):
-        opened |= target.replayed_txns(policy.txn_map_key).keys()
+    opened = find_open_transactions(context)
     for txn_id in sorted(opened):
-        target.abort_replayed(policy.txn_map_key, txn_id)
+        context.target.abort_replayed(policy.txn_map_key, txn_id)
     with suppress(NotFound):
         context.target_position.update(partial(_mark, name=policy.name))
     try:
@@ -75,7 +70,7 @@ def _mark(database: Database, name: str) -> Database:
     return database
 
 
-def require_active(store: Reader, policy: Policy) -> None:
+def require_not_retired(store: Reader, policy: Policy) -> None:
     """Raise ConfigError for a retired policy."""
     if is_retired(store):
         raise retired_policy(policy.name)

@@ -113,6 +113,23 @@ def follow(
     return followed, beats, pauses
 
 
+@contextmanager
+def settling(followed: FollowedReplica, beats: Beats) -> Iterator[None]:
+    """Follow in a thread during the block, as the loop does without events."""
+
+    def settle() -> None:
+        while not beats.stopping.is_set():
+            followed.settle()
+            run_in_turns(followed.hold(), beats.stopping)
+
+    thread = threading.Thread(target=settle)
+    thread.start()
+    yield
+    beats.stopping.set()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def opened(followed: FollowedReplica) -> Position:
     """Open it as the loop does that need not wait."""
     assert list(followed.prepare()) == []
@@ -408,22 +425,13 @@ def test_a_promotion_is_planned_and_done_between_batches_and_the_policy_is_not_f
     planned = requests_of(replica.projection).do({"do": "plan-promotion"})
     assert (planned["event_id"], planned["incomplete"]) == (1, ())
 
-    def settle() -> None:
-        while not beats.stopping.is_set():
-            followed.settle()
-            run_in_turns(followed.hold(), beats.stopping)
-
-    settling = threading.Thread(target=settle)
-    settling.start()
-    first = send_request(tmp_path / "requests", {"do": "promote"}, 10)
-    assert (first["event_id"], first["database"]) == (1, "shop_r")
-    again = send_request(tmp_path / "requests", {"do": "promote"}, 10)
-    assert again == first, "a repetition completes what was interrupted"
-    with pytest.raises(ConfigError, match="promoted"):
-        send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
-    beats.stopping.set()
-    settling.join(10)
-    assert not settling.is_alive()
+    with settling(followed, beats):
+        first = send_request(tmp_path / "requests", {"do": "promote"}, 10)
+        assert (first["event_id"], first["database"]) == (1, "shop_r")
+        again = send_request(tmp_path / "requests", {"do": "promote"}, 10)
+        assert again == first, "a repetition completes what was interrupted"
+        with pytest.raises(ConfigError, match="promoted"):
+            send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
 
 
 def test_a_promoted_policy_that_is_still_configured_waits_after_a_restart(
@@ -453,22 +461,13 @@ def test_a_policy_is_retired_while_it_is_followed_and_waits_until_it_is_removed(
     reported: list[object] = []
     followed._report_end = reported.append
 
-    def settle() -> None:
-        while not beats.stopping.is_set():
-            followed.settle()
-            run_in_turns(followed.hold(), beats.stopping)
-
-    settling = threading.Thread(target=settle)
-    settling.start()
-    for _ in range(2):
-        done = send_request(tmp_path / "requests", {"do": "retire"}, 10)
-        assert done == {"policy": "shop", "aborted": 0, "unmarked": False}
-    eventually(lambda: reported)
-    with pytest.raises(ConfigError, match="retired"):
-        send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
-    beats.stopping.set()
-    settling.join(10)
-    assert not settling.is_alive()
+    with settling(followed, beats):
+        for _ in range(2):
+            done = send_request(tmp_path / "requests", {"do": "retire"}, 10)
+            assert done == {"policy": "shop", "aborted": 0, "unmarked": False}
+        eventually(lambda: reported)
+        with pytest.raises(ConfigError, match="retired"):
+            send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
 
     again, stops, _ = follow(replica, tmp_path)
     again._report_end = lambda promotion: stops.stopping.set() if promotion is None else None
