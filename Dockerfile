@@ -45,7 +45,7 @@ COPY dev/ dev/
 RUN mkdir -p /opt/kafka \
  && if [ -n "${NPM_REGISTRY_URL}" ]; then \
       apt-get update \
-      && apt-get install --yes --no-install-recommends gcc libc6-dev make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev zlib1g-dev \
+      && apt-get install --yes --no-install-recommends g++ gcc libc6-dev make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev zlib1g-dev \
       && npm_config_registry="${NPM_REGISTRY_URL}" /opt/backend/bin/python -m dev.kafka_client /opt/kafka; \
     fi
 

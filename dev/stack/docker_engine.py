@@ -26,7 +26,7 @@ from dev.stack.process.component import Component
 
 
 BASE_IMAGE = "python:3.11-slim-bookworm"
-BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
+BASE_PACKAGES = "ca-certificates,python3,python3-dev,python3-pip,python3-venv"
 DIRECTORY = Path(".run") / "docker"
 # Not a default of Docker, which another engine on this machine may use.
 BRIDGE = "172.30.250.1/24"

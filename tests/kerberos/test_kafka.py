@@ -16,6 +16,7 @@ from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore
 from dev.stack.servers.kerberos import Kdc
 from tests.builders.components.availability import start_or_skip
+from tests.builders.components.images import ContainedDaemon, build_daemon_image
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.daemon.tideline_process import COMMAND
 from tests.builders.kerberos.secure_daemon import USER
@@ -81,6 +82,24 @@ def test_a_daemon_relays_and_follows_a_topic_of_a_broker_with_kerberos(
         assert daemon.applied(newest, deadline_s=30).event_id == newest
     assert kdc.count_logins("tideline") > logins
     assert command(daemon, "dlq", "list").returncode == 0
+
+
+@pytest.mark.docker
+def test_the_image_logs_in_to_a_broker_with_kerberos(
+    daemon: RunningDaemon, metastore: Metastore, kdc: Kdc, keytab: Path
+) -> None:
+    """The image needs the libraries of the client, the module of SASL and the program kinit."""
+    image = build_daemon_image()
+    mounts = (kdc.directory, keytab.parent)
+    tickets = {"KRB5_CONFIG": str(kdc.config), "KRB5CCNAME": f"FILE:{daemon.directory}/tickets"}
+    contained = ContainedDaemon(daemon.directory, "unused", environment=tickets, image=image, mounts=mounts)
+    assert "GSSAPI" not in contained.command("config", "check", "--live").stdout
+    logins = kdc.count_logins("tideline")
+    with closing(WritingMetastore(metastore.uri)) as client, contained:
+        client.abort_txn(client.open_txns(1)[0])
+        newest = client.current_event_id()
+        assert contained.applied(newest, deadline_s=60).event_id == newest
+    assert kdc.count_logins("tideline") > logins
 
 
 @pytest.mark.skipif(has_kerberos(), reason="the installed client has Kerberos")

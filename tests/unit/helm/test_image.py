@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 import yaml
@@ -15,11 +14,10 @@ import yaml
 from daemon.service.command_line import call
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.errors import Missing
+from tests.builders.components.images import DOCKERFILE, REPOSITORY, build_image, docker, report_missing
 from tests.unit.helm.conftest import Render
 
 
-REPOSITORY = Path(__file__).parents[3]
-DOCKERFILE = REPOSITORY / "Dockerfile"
 TAG = "tideline-test:build"
 FLAT_TAG = "tideline-test:flat"
 RESTRICTED = (
@@ -58,41 +56,16 @@ def test_only_what_the_image_is_made_of_is_sent_to_the_engine() -> None:
 @pytest.fixture(scope="module")
 def image() -> str:
     """Build the image, or say why not; in CI that is a failure."""
-    return built("daemon", TAG)
+    return build_image("daemon", TAG)
 
 
 @pytest.fixture(scope="module")
 def flat_image() -> str:
     """Build the image with Spark: some minutes, and half a gigabyte to fetch."""
     try:
-        return built("flat", FLAT_TAG, "--build-arg", f"MAVEN_REPO_URL={find_repository()}")
+        return build_image("flat", FLAT_TAG, "--build-arg", f"MAVEN_REPO_URL={find_repository()}")
     except Missing as reason:
-        unavailable(str(reason))
-
-
-def built(target: str, tag: str, *options: str) -> str:
-    if shutil.which("docker") is None or docker("info").returncode != 0:
-        unavailable("no Docker engine answers")
-    (base,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
-    if docker("image", "inspect", base).returncode != 0 and docker("pull", base).returncode != 0:
-        unavailable(f"{base} is not here and cannot be pulled")
-    # The classic builder needs no plug-in; the host's network reaches the package index as the host does.
-    done = docker("build", "--network", "host", *options, "--target", target, "--tag", tag, str(REPOSITORY))
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return tag
-
-
-def unavailable(reason: str) -> NoReturn:
-    if os.environ.get("CI") and os.environ.get("TIDELINE_DOCKER") != "off":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def docker(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DOCKER_BUILDKIT": "0"}
-    return subprocess.run(
-        ["docker", *arguments], check=False, capture_output=True, text=True, env=environment
-    )
+        report_missing(str(reason))
 
 
 @pytest.mark.docker
