@@ -272,8 +272,8 @@ def follow(
             )
         settled_s = WAIT_S
         quiet_s = 0.0
+        report(status)
         while not heartbeat.stopping.is_set():
-            report(status)
             yield from projection.hold()
             if heartbeat.stopping.is_set():  # it may have rested until now: paused, promoted or retired
                 break
@@ -287,6 +287,7 @@ def follow(
                 status = replace(status, stages=stages or status.stages)
                 heartbeat.progress()
                 quiet_s = time.monotonic() + WAIT_S
+                rest_s = WAIT_S if batch.caught_up and reader.wakes else 0.0
             else:
                 status = _skip(projection, batch, status)
                 rest_s = quiet_s - time.monotonic() if reader.wakes else 0.0
@@ -295,6 +296,7 @@ def follow(
                     rest_s = settled_s if reader.wakes else 0.0
                 status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
+            report(status)
             yield rest_s
         if (passed := reader.find_passed()) is not None:
             # A projection that rests for long would read these events again after a restart.

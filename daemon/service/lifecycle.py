@@ -86,7 +86,7 @@ LOCK_WAIT_S: Final = 10.0
 ``tideline pause``, holds it for a moment."""
 STATUS_FILE_S: Final = 15.0
 """How often to write the status to a file, if it has changed. Commands read the file while no daemon runs."""
-STATUS_COST: Final = 200
+STATUS_COST: Final = 400
 """The status of hundreds of policies goes to the file less often: that takes this
 part of the time at most.
 """

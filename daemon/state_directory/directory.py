@@ -112,7 +112,7 @@ def write_atomically(path: Path, value: object) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(file.fileno(), 0o600)  # a draft of an earlier build may be wider
-        json.dump(value, file)
+        file.write(json.dumps(value))  # json.dump encodes in Python, four times slower
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

@@ -66,6 +66,8 @@ class Subscription:
         self._counted = ReaderStatus("")
         """The status of the shared reader when counted last."""
         self.status = ReaderStatus("")
+        self._shown: object = None
+        """What the status was made of."""
 
     @property
     def is_joined(self) -> bool:
@@ -212,6 +214,10 @@ class Subscription:
             event.forget_values()
 
     def _update_status(self, *, caught_up: bool) -> None:
+        shown = (self._joined and self._joined[0].status, self._position, caught_up)
+        if self._joined is not None and shown == self._shown:
+            return  # as at most looks of a policy that nothing concerns
+        self._shown = shown
         status = ReaderStatus("") if self._alone is None else self._alone.status
         if self._joined is not None:
             shared = self._joined[0].status

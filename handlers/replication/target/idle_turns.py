@@ -58,9 +58,9 @@ class IdleWork:
     ones."""
     positions: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))
     """Writing ``repl.last.id`` for a policy that no event concerns: two calls, and a commit of the state."""
-    checks: IdleTurns = field(default_factory=lambda: IdleTurns(2.0))
+    checks: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))
     """Checking the target database: one call."""
-    reconciliations: IdleTurns = field(default_factory=lambda: IdleTurns(2.0))
+    reconciliations: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))
     """Comparing the open transactions: one call, and two more of the source if there are some."""
     records: IdleTurns = field(default_factory=lambda: IdleTurns(4.0))
     """Recording a position that passed only events without effect: a commit of the state."""

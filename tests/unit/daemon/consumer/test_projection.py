@@ -39,7 +39,7 @@ def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_ite
     line = Line(until=lambda: projection.settled > 0)
     run(projection, reader_of(topic_of(9), batch_events=2), line, reports.append)
     assert [event.event_id for event in projection.events] == [4, 5, 6, 7, 8, 9]
-    assert [status.state for status in reports] == ["starting", *["following"] * 4, "stopped"]
+    assert [status.state for status in reports] == ["starting", *["following"] * 5, "stopped"]
     assert reports[-1].position == Position(9)
     assert reports[-1].applied_time_s == 1_700_000_009
     assert (line.followed, line.progresses) == (1, 3)
