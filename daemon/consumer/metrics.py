@@ -74,13 +74,18 @@ class ProjectionMetrics(MetricTable):
         """Count a quarantined table."""
         self.loops.loop_failed(projection, code)
 
-    def observe_visible(self, projection: str, event_time_s: int) -> None:
+    def observe_visible(self, projection: str, event_id: int, event_time_s: int) -> None:
         """Observe the delay of an effect that is visible now, of an event at ``event_time_s`` (Unix time)."""
         delay_s = max(0.0, time.time() - event_time_s)
-        self.visible_s.labels(self.series.label(projection)).observe(delay_s)
+        self.visible_s.labels(self.series.label(projection)).observe(delay_s, _exemplar(event_id))
 
-    def observe_stages(self, projection: str, stages_s: Mapping[str, float]) -> None:
+    def observe_stages(self, projection: str, event_id: int, stages_s: Mapping[str, float]) -> None:
         """Observe the time of each stage of the delay, by ``NAME_s``."""
-        label = self.series.label(projection)
+        label, exemplar = self.series.label(projection), _exemplar(event_id)
         for name, seconds in stages_s.items():
-            self.stage_s.labels(label, name.removesuffix("_s")).observe(seconds)
+            self.stage_s.labels(label, name.removesuffix("_s")).observe(seconds, exemplar)
+
+
+def _exemplar(event_id: int) -> dict[str, str]:
+    """Return the labels by which Prometheus names one event of a bucket (OpenMetrics only)."""
+    return {"event_id": str(event_id)}

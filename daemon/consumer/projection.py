@@ -229,10 +229,10 @@ class ProjectionLoop:
         self.is_following = status.state == "following"
         self._report_further(status)
 
-    def _observe(self, time_s: int, stages: Stages | None) -> None:
-        self._metrics.observe_visible(self._projection.name, time_s)
+    def _observe(self, event: Event, stages: Stages | None) -> None:
+        self._metrics.observe_visible(self._projection.name, event.event_id, event.time_s)
         if stages is not None:
-            self._metrics.observe_stages(self._projection.name, asdict(stages))
+            self._metrics.observe_stages(self._projection.name, event.event_id, asdict(stages))
 
 
 def follow(
@@ -242,15 +242,15 @@ def follow(
     report: Callable[[ProjectionStatus], None],
     last: ProjectionStatus | None = None,
     *,
-    visible: Callable[[int, Stages | None], None] = lambda _time_s, _stages: None,
+    visible: Callable[[Event, Stages | None], None] = lambda _event, _stages: None,
 ) -> Iterator[float]:
     """Drive ``projection`` until ``heartbeat`` requests a stop, and yield how long to rest after each turn;
     ``report`` receives the status in every iteration.
 
     ``last`` is the status of the run before, or as the state has it. The status has its position and
     quarantine until the projection is open: while a target is down, they must not vanish. ``visible``
-    receives the time and the stages of the last event of each applied batch. Raises the errors of
-    ``projection`` and ``reader``. Does not close the projection: the caller does.
+    receives the last event of each applied batch and its stages. Raises the errors of ``projection`` and
+    ``reader``. Does not close the projection: the caller does.
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)
@@ -283,7 +283,7 @@ def follow(
                 began_s = time.time()
                 status = _apply(projection, reader, batch, status)
                 stages = Stages.of(batch, began_s, time.time())
-                visible(batch.events[-1].time_s, stages)
+                visible(batch.events[-1], stages)
                 status = replace(status, stages=stages or status.stages)
                 heartbeat.progress()
                 quiet_s = time.monotonic() + WAIT_S

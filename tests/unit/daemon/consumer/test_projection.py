@@ -157,14 +157,26 @@ class _Served(Collecting):
         self.closed += 1
 
 
-def projection_metrics() -> ProjectionMetrics:
-    registry = CollectorRegistry()
+def projection_metrics(registry: CollectorRegistry | None = None) -> ProjectionMetrics:
+    registry = registry or CollectorRegistry()
     return ProjectionMetrics(registry, LoopMetrics(registry))
 
 
-def loop_of(projection: _Served, reader_of: ReaderOf) -> ProjectionLoop:
-    metrics = projection_metrics()
+def loop_of(
+    projection: _Served, reader_of: ReaderOf, registry: CollectorRegistry | None = None
+) -> ProjectionLoop:
+    metrics = projection_metrics(registry)
     return ProjectionLoop(projection, lambda: reader_of(topic_of(9)), metrics, position=Position(0))
+
+
+def test_buckets_of_the_delay_name_the_last_event_in_them(reader_of: ReaderOf) -> None:
+    projection, registry = _Served(), CollectorRegistry()
+    projection.failures_left = 0
+    loop = loop_of(projection, reader_of, registry)
+    list(loop.run(Line(until=lambda: projection.settled > 0)))
+    (family,) = (each for each in registry.collect() if each.name == "tideline_commit_to_visible_seconds")
+    named = {sample.exemplar.labels["event_id"] for sample in family.samples if sample.exemplar}
+    assert named == {"9"}
 
 
 def test_a_restarted_loop_continues_with_its_projection_until_a_stop_is_requested(
@@ -218,6 +230,26 @@ def test_a_projection_rests_as_long_as_it_says_while_nothing_concerns_it() -> No
     line = Line(until=lambda: projection.settled >= 3)
     assert list(follow(projection, reader, line, lambda _status: None)) == [2.0, 8.0, 32.0]
     assert reader.waits == [WAIT_S] * 3
+
+
+class _Arrived(_Joined):
+    """Has one event."""
+
+    def read(self, timeout_s: float) -> Batch:
+        if self.waits:
+            return super().read(timeout_s)
+        self.waits.append(timeout_s)
+        return Batch((Event(event_id=4, time_s=40, kind="CREATE_TABLE"),), Position(4), caught_up=True)
+
+    def acknowledge(self, position: Position) -> None:
+        assert position == Position(4)
+
+
+def test_events_are_reported_before_the_rest_that_follows_them() -> None:
+    projection, reader, reports = _Quiet(), _Arrived(), list[ProjectionStatus]()
+    projection.position, projection.failures_left = Position(3), 0
+    rests = follow(projection, reader, Line(), reports.append)
+    assert (next(rests), reports[-1].position) == (WAIT_S, Position(4))
 
 
 def test_the_status_says_up_to_where_the_events_concern_others_only() -> None:
