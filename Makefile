@@ -195,7 +195,7 @@ sbom: ## List what the image of the daemon consists of (build/sbom.json, Cyclone
 .PHONY: audit
 audit: ## Look for known vulnerabilities of the locked packages (needs the package index's own service)
 	$(PYTHON) -m venv .run/audit && .run/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
-	set -e; for lock in daemon flat build kafka; do .run/audit/bin/pip-audit --require-hashes --disable-pip --requirement requirements/$$lock.txt; done
+	set -e; for lock in daemon flat build kafka; do .run/audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/$$lock.txt; done
 
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of the stack's jars
