@@ -90,7 +90,7 @@ class TableDirectory:
         files: list[ListedFile] = []
         for name in names:
             entry = self._entries[name]
-            for file in self._walk(name, 1) if entry.is_directory else [self._file("", entry)]:
+            for file in self._walk(name, 1) if entry.is_directory else [_to_file(self._root, "", entry)]:
                 if len(files) >= FILES_MAX:
                     raise LimitExceeded("a table has too many files", path=str(self._root), limit=FILES_MAX)
                 files.append(file)
@@ -115,12 +115,13 @@ class TableDirectory:
     def _walk(self, subdir: str, depth: int) -> Iterator[ListedFile]:
         if depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(self._root), limit=_DEPTH_MAX)
-        for entry in self._list(self._root.join(subdir)):
+        directory = self._root.join(subdir)
+        for entry in self._list(directory):
             if entry.is_directory:
                 yield from self._walk(f"{subdir}/{entry.name}", depth + 1)
             else:
-                yield self._file(subdir, entry)
+                yield _to_file(directory, subdir, entry)
 
-    def _file(self, subdir: str, entry: Entry) -> ListedFile:
-        directory = self._root.join(subdir) if subdir else self._root
-        return ListedFile(SourceFile(str(directory.child(entry.name)), subdir=subdir), entry.size_bytes)
+
+def _to_file(directory: Location, subdir: str, entry: Entry) -> ListedFile:
+    return ListedFile(SourceFile(str(directory.child(entry.name)), subdir=subdir), entry.size_bytes)
