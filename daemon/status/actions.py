@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from daemon.status.action_calls import ActionCall, call_policy, call_projection, call_source
-from daemon.status.model import DaemonStatus, FailedLoop, OperatorAction, ProjectionView, StatusSection
+from daemon.status.model import NEW, DaemonStatus, FailedLoop, OperatorAction, ProjectionView, StatusSection
 from state.value_text import count_text
 
 
@@ -38,6 +38,7 @@ KINDS: Final = (
     "stuck-loop",
     "circuit-breaker",
     "paused-policy",
+    "new-policy",
     "failing-load",
     "failing-copy",
     "failed-compaction",
@@ -120,6 +121,11 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
         reason, resume = "an operator paused the policy", f"tideline resume {name}"
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
+    if view.state == NEW:
+        look, command = f"{POLICIES}#a-policy-waits-for-its-bootstrap", f"tideline bootstrap {name}"
+        action = call_projection(view.name, "bootstrap", "Bootstrap")
+        reason = "the policy was never bootstrapped"
+        yield OperatorAction("new-policy", view.name, reason, look, command, None, action)
     if view.undecodable:
         reason = (
             f"{count_text(view.undecodable, 'record')} could not be decoded since the start of the daemon"

@@ -18,6 +18,7 @@ from handlers.failures import TableFailure
 from handlers.replication.batch.batch_replay import BatchReplay
 from handlers.replication.context import Context
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.loading.bootstrap import BootstrapRequest, is_pending, store_request
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.gap import CrossedGap, cross_gap
@@ -38,7 +39,7 @@ from handlers.replication.tables.pause import Pause
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
-from state.errors import ConfigError, TidelineError
+from state.errors import ConfigError, InvalidRequest, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
 from state.store import Store
 
@@ -164,6 +165,28 @@ class ReplicationProjection:
     def needs_bootstrap(self) -> bool:
         """Whether ``open`` would bootstrap the policy; raise the error of a call to the target."""
         return self._opening.needs_bootstrap()
+
+    def awaits_request(self) -> bool:
+        """Whether the policy is new, and an operator has to request its bootstrap; raise the error of a call
+        to the target.
+        """
+        return self._opening.awaits_request()
+
+    def request_bootstrap(self, request: BootstrapRequest) -> BootstrapRequest:
+        """Let ``open`` bootstrap a new policy; raise InvalidRequest if it has a replica, or is paused."""
+        name = self._context.policy.name
+        if not is_pending(self._store) and not self._opening.is_new():
+            raise InvalidRequest(
+                "the policy is already bootstrapped",
+                policy=name,
+                hint="To start over, see docs/guides/policies.md#bootstrapping-a-policy-again.",
+            )
+        if self.pause.since_s() is not None:
+            raise InvalidRequest(
+                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' before."
+            )
+        store_request(request, self._store)
+        return request
 
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises the
