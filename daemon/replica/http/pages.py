@@ -86,6 +86,7 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
     view = find_policy(status, name)
     needs = [each for each in status.needs_operator if each.object.partition(" ")[0] == view.name]
     action = call_policy(name, *_SWITCHES.get(view.state, ("pause", "Pause")))
+    retire = call_policy(name, "retire", "Retire")
     tables = PolicyTableList(status, view, name, site.tables(name))
     listed = list_found(asked, tables.find)
     return {
@@ -96,6 +97,9 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "blocked": make_blocked_cards(status, only=view.name),
         "switch": None if view.state in ENDED else action,
         "switch_text": describe_consequence(action),
+        "ends": view.state not in {NEW, *ENDED},
+        "retire": retire,
+        "retire_text": describe_consequence(retire),
         "point": row_of(POINTS, status, name),
         "stages": [] if view.stages is None else list(_split_stages(view.stages)),
         "copies": row_of(COPIES, status, name),

@@ -34,8 +34,10 @@ def test_the_running_daemon_bootstraps_a_policy_on_request_and_refuses_others(
     target_sql.run(f"create table {copy}.orders (id int) {ACID}")
     with daemon, closing(Metastore([stack.source.metastore])) as source:
         status = daemon.status_when(
-            lambda s: {view.state for view in s.projections} == {"not-bootstrapped"}
-            and s.sources[0].relay_state == "following"
+            lambda s: (
+                {view.state for view in s.projections} == {"not-bootstrapped"}
+                and s.sources[0].relay_state == "following"
+            )
         )
         assert status.failed_loops == ()
         assert status.unready_reasons(60.0, ()) == []
@@ -64,9 +66,11 @@ def test_the_running_daemon_bootstraps_a_policy_on_request_and_refuses_others(
             assert waited.returncode == 0, waited.stdout + waited.stderr
         newest = source.current_event_id()
         daemon.status_when(
-            lambda s: all(v.state == "following" and (v.event_id or 0) >= newest for v in s.projections)
-            and not s.needs_operator
-            and not s.sections["loads"]
+            lambda s: (
+                all(v.state == "following" and (v.event_id or 0) >= newest for v in s.projections)
+                and not s.needs_operator
+                and not s.sections["loads"]
+            )
         )
         for db in (copy, f"{database}_blog_r"):
             assert target_sql.rows(f"select id from {db}.orders") == [("1",)]

@@ -438,7 +438,7 @@ def test_a_new_policy_that_is_paused_refuses_its_bootstrap_until_it_is_resumed(
 def test_a_policy_that_has_ended_refuses_a_bootstrap(replica: FakedReplica, end: str) -> None:
     requests = requests_of(replica.projection)
     requests.do({"do": end})
-    with pytest.raises(ConfigError, match="the policy was (promoted|retired)"):
+    with pytest.raises(ConfigError, match=r"the policy was (promoted|retired)"):
         requests.do({"do": "bootstrap"})
 
 
