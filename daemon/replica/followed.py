@@ -91,6 +91,8 @@ class FollowedReplica:
         if self._projection.pause.since_s() is not None and not self._projection.has_ended:
             self._projection.read_state()  # what is in memory may be ahead of the state
             yield from self._rest_while_paused()
+        if not self._is_stopping() and not self._projection.has_ended:
+            self._projection.look_for_retirement()
         yield from self._rest_if_ended()
         yield from self._rest_while_new()
         if not self._is_stopping() and self._projection.needs_bootstrap():

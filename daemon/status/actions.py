@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from daemon.status.action_calls import ActionCall, call_policy, call_projection, call_source
-from daemon.status.model import NEW, DaemonStatus, FailedLoop, OperatorAction, ProjectionView, StatusSection
+from daemon.status.model import (
+    ENDED,
+    NEW,
+    DaemonStatus,
+    FailedLoop,
+    OperatorAction,
+    ProjectionView,
+    StatusSection,
+)
 from state.value_text import count_text
 
 
@@ -87,8 +95,9 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
             look = f"{RELAY}#a-program-writes-without-events"
             yield OperatorAction("unnamed-writes", f"{source.name} {table}", reason, look, SCAN)
     for view in status.projections:
-        yield from _of_projection(view)
-        yield from _of_tables(view)
+        if view.state not in ENDED:
+            yield from _of_projection(view)
+            yield from _of_tables(view)
 
 
 def _of_failed_loop(loop: FailedLoop) -> OperatorAction:

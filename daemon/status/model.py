@@ -32,6 +32,8 @@ ENDED: Final = frozenset({"promoted", "retired"})
 """States of a policy whose replication an operator has ended."""
 NEW: Final = "not-bootstrapped"
 """State of a policy that waits for the request to bootstrap it."""
+POLICY_STATES: Final = (NEW, "paused", *sorted(ENDED))
+"""States of policies whose loop runs but does not follow."""
 READ_S_MAX: Final = 5.0
 """A newest event id read within this time counts as the present one. The daemon reads sources every one or
 two seconds.

@@ -36,6 +36,7 @@ from handlers.replication.operations.retirement import Retirement, is_retired, r
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.tables.pause import Pause
+from handlers.replication.target.fencing import retired_policy
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
@@ -109,6 +110,7 @@ class ReplicationProjection:
         self._reconciliation = Reconciliation(context, self._transactions, clock)
         self._is_sound = False
         """Whether the last call to apply events or to settle succeeded."""
+        self._is_retired_on_target = False
         self._clock, self._checked_s = clock, clock()
         self.pause = Pause(store)
         context.idle.join()
@@ -310,12 +312,20 @@ class ReplicationProjection:
     @property
     def has_ended(self) -> bool:
         """Whether an operator has promoted or retired the policy: it is not followed."""
-        return self.find_promotion() is not None or is_retired(self._store)
+        return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
+
+    def look_for_retirement(self) -> None:
+        """Ask the target whether the policy was retired while another daemon followed it, or before the state
+        file was lost; raise the error of the call.
+        """
+        self._is_retired_on_target = self._claim.is_retired()
 
     def require_active(self) -> None:
         """Raise ConfigError if the policy was promoted or retired."""
         require_not_promoted(self._store, self._context.policy)
         require_not_retired(self._store, self._context.policy)
+        if self._is_retired_on_target:
+            raise retired_policy(self._context.policy.name)
 
     def retire(self) -> Retirement:
         """End replication and leave the replica as it is (``retirement``);
@@ -323,7 +333,8 @@ class ReplicationProjection:
 
         The projection need not be open. It is not followed afterwards.
         """
-        self.require_state()
+        if not self._is_retired_on_target:
+            self.require_state()
         if not self._context.target_position.stamp:
             self.read_state()
         self._transactions.files.cancel_all()

@@ -160,7 +160,7 @@ def test_a_policy_that_moves_to_another_daemon_stays_paused_or_retired(
         daemons.stop([0])
         daemons.configure(2, [1])
         daemons.all[1].start()
-        expected = {paused: "paused", retired: "failed", followed: "following"}
+        expected = {paused: "paused", retired: "retired", followed: "following"}
         await_states(daemons.all[1], expected)
         done = daemons.all[1].command("resume", paused)
         assert done.returncode == 0, done.stderr

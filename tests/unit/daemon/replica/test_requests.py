@@ -548,6 +548,34 @@ def test_a_policy_is_retired_while_it_is_followed_and_waits_until_it_is_removed(
     run_in_turns(again.prepare(), stops.stopping)
 
 
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_policy_that_was_retired_elsewhere_rests_as_retired(
+    replica: FakedReplica, tmp_path: Path, *, keeps_state: bool
+) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    replica.parameters.update({"tideline.retired": "shop", "tideline.epoch": "9-other"})
+    replica.projection.forget_claim()
+    if not keeps_state:
+        with replica.store.transaction() as txn:
+            txn.delete(POSITION_KEY)
+    followed, beats, _ = follow(replica, tmp_path)
+    reported: list[object] = []
+    followed._report_end = reported.append
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: reported)
+    for request in ("bootstrap", "pause"):
+        with pytest.raises(ConfigError, match="the policy was retired"):
+            send_request(tmp_path / "requests", {"do": request}, 10)
+    done = send_request(tmp_path / "requests", {"do": "retire"}, 10)
+    assert done == {"policy": "shop", "aborted": 0, "unmarked": False}
+    beats.stopping.set()
+    resting.join(10)
+    assert set(reported) == {None}
+    assert not replica.context.target_position.stamp, "it does not claim the target"
+
+
 def test_an_incomplete_replica_is_promoted_by_force_only(replica: FakedReplica) -> None:
     replica.target.fails("create_table", InvalidRequest("no"))
     replica.projection.apply([created(1)])
