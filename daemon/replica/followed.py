@@ -92,7 +92,7 @@ class FollowedReplica:
             self._projection.read_state()  # what is in memory may be ahead of the state
             yield from self._rest_while_paused()
         if not self._is_stopping() and not self._projection.has_ended:
-            self._projection.look_for_retirement()
+            self._projection.look_for_end()
         yield from self._rest_if_ended()
         yield from self._rest_while_new()
         if not self._is_stopping() and self._projection.needs_bootstrap():

@@ -29,6 +29,8 @@ from handlers.replication.operations.promotion import (
     find_promotion,
     plan_promotion,
     promote,
+    promoted_policy,
+    read_promotion,
     require_not_promoted,
 )
 from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
@@ -36,7 +38,7 @@ from handlers.replication.operations.retirement import Retirement, is_retired, r
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.tables.pause import Pause
-from handlers.replication.target.fencing import retired_policy
+from handlers.replication.target.fencing import RETIRED, retired_policy
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
@@ -111,6 +113,7 @@ class ReplicationProjection:
         self._is_sound = False
         """Whether the last call to apply events or to settle succeeded."""
         self._is_retired_on_target = False
+        self._promotion_on_target: Promotion | None = None
         self._clock, self._checked_s = clock, clock()
         self.pause = Pause(store)
         context.idle.join()
@@ -289,10 +292,12 @@ class ReplicationProjection:
 
     def find_promotion(self) -> Promotion | None:
         """Return the promotion of the policy if begun or done."""
-        return find_promotion(self._store)
+        return find_promotion(self._store) or self._promotion_on_target
 
     def plan_promotion(self) -> Promotion:
         """Return the plan of ``promote``."""
+        if self._promotion_on_target is not None:
+            return self._promotion_on_target
         self._load_unless_claimed()
         return plan_promotion(self._context, self._store, self._find_point())
 
@@ -302,6 +307,8 @@ class ReplicationProjection:
 
         The projection need not be open, because the source may be gone. It is not followed afterwards.
         """
+        if self._promotion_on_target is not None:
+            return self._promotion_on_target
         self._load_unless_claimed()
         if find_promotion(self._store) is None:
             if not forced:
@@ -314,16 +321,20 @@ class ReplicationProjection:
         """Whether an operator has promoted or retired the policy: it is not followed."""
         return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
 
-    def look_for_retirement(self) -> None:
-        """Ask the target whether the policy was retired while another daemon followed it, or before the state
+    def look_for_end(self) -> None:
+        """Ask the target whether the policy has ended while another daemon followed it, or before the state
         file was lost; raise the error of the call.
         """
-        self._is_retired_on_target = self._claim.is_retired()
+        parameters = self._context.target_position.find_parameters() or {}
+        self._is_retired_on_target = parameters.get(RETIRED) == self._context.policy.name
+        self._promotion_on_target = read_promotion(parameters, self._context.policy)
 
     def require_active(self) -> None:
         """Raise ConfigError if the policy was promoted or retired."""
         require_not_promoted(self._store, self._context.policy)
         require_not_retired(self._store, self._context.policy)
+        if self._promotion_on_target is not None:
+            raise promoted_policy(self._context.policy.name)
         if self._is_retired_on_target:
             raise retired_policy(self._context.policy.name)
 

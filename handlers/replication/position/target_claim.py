@@ -109,13 +109,6 @@ class TargetClaim:
         position.claim(stamp, last_id, self._context.tables.to_parameters(self._store), on_target)  # step 3
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
-    def is_retired(self) -> bool:
-        """Whether the target says that the policy was retired, perhaps by another daemon; raise the error of
-        the call.
-        """
-        parameters = self._context.target_position.find_parameters() or {}
-        return parameters.get(fencing.RETIRED) == self._context.policy.name
-
     def require_own(self) -> int:
         """Return the target's position without a claim;
         raise Fenced unless the database is as this state left it.

@@ -549,16 +549,50 @@ def test_a_policy_is_retired_while_it_is_followed_and_waits_until_it_is_removed(
 
 
 @pytest.mark.parametrize("keeps_state", [True, False])
-def test_a_policy_that_was_retired_elsewhere_rests_as_retired(
+def test_a_policy_that_was_promoted_elsewhere_rests_as_promoted(
     replica: FakedReplica, tmp_path: Path, *, keeps_state: bool
 ) -> None:
+    end_elsewhere(replica, {"tideline.promoted": "shop:417"}, keeps_state=keeps_state)
+    followed, beats, _ = follow(replica, tmp_path)
+    reported: list[Promotion | None] = []
+    followed._report_end = reported.append
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: reported)
+    for request in ("plan-promotion", "promote"):
+        assert send_request(tmp_path / "requests", {"do": request}, 10)["event_id"] == 417
+    with pytest.raises(ConfigError, match="the policy was promoted"):
+        send_request(tmp_path / "requests", {"do": "bootstrap"}, 10)
+    beats.stopping.set()
+    resting.join(10)
+    assert {None if each is None else each.event_id for each in reported} == {417}
+    assert replica.parameters == {"tideline.promoted": "shop:417"}
+
+
+def test_the_promotion_of_another_policy_does_not_end_one(replica: FakedReplica) -> None:
+    for value in ("blog:417", "shop:soon", "shop"):
+        replica.parameters["tideline.promoted"] = value
+        replica.projection.look_for_end()
+        assert not replica.projection.has_ended
+
+
+def end_elsewhere(replica: FakedReplica, parameters: dict[str, str], *, keeps_state: bool) -> None:
+    """Let another process leave these parameters on the target; this one begins again."""
     replica.projection.apply([created(1)])
-    replica.projection.settle()
-    replica.parameters.update({"tideline.retired": "shop", "tideline.epoch": "9-other"})
+    replica.parameters.clear()
+    replica.parameters.update(parameters)
     replica.projection.forget_claim()
     if not keeps_state:
         with replica.store.transaction() as txn:
             txn.delete(POSITION_KEY)
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_policy_that_was_retired_elsewhere_rests_as_retired(
+    replica: FakedReplica, tmp_path: Path, *, keeps_state: bool
+) -> None:
+    left = {"tideline.retired": "shop", "tideline.epoch": "9-other", "repl.last.id": "1"}
+    end_elsewhere(replica, left, keeps_state=keeps_state)
     followed, beats, _ = follow(replica, tmp_path)
     reported: list[object] = []
     followed._report_end = reported.append

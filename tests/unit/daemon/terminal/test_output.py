@@ -76,6 +76,7 @@ def test_errors_have_the_form_of_the_output(
         (["wait", "--replica", "a", "--timeout=soon"], {"key": "--timeout", "value": "soon"}),
         (["frob"], {"key": "COMMAND", "value": "frob"}),
         (["bootstrap", "a", "--reuse-files", "--dry-run"], {}),
+        (["bootstrap", "a", "--dry-run", "--url", "http://a:1"], {}),
     ],
 )
 def test_wrong_usage_as_json_names_option_value_and_reason(
