@@ -4,6 +4,7 @@ elsewhere."""
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from daemon.http.actions import FILE
 from daemon.status.address import running_daemon
 from dev.stack.endpoints import Endpoints
 from dev.stack.hive.sql_session import Session
+from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 from tests.builders.replication.small_workload import ACID
@@ -86,6 +88,36 @@ def test_the_running_daemon_bootstraps_a_policy_on_request_and_refuses_others(
         ("shop", None),
         ("shop", None),
     ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["after-databases", "after-begin", "before-finish"])
+def test_a_requested_bootstrap_continues_after_a_kill_of_the_daemon_without_another_request(
+    stack: Endpoints,
+    source_sql: Session,
+    target_sql: Session,
+    topic: str,
+    database: str,
+    tmp_path: Path,
+    step: str,
+) -> None:
+    daemon = configured(tmp_path, stack, topic=topic, database=database)
+    source_sql.run(f"create database {database}")
+    source_sql.run(f"create table {database}.orders (id int) {ACID}")
+    source_sql.run(f"insert into {database}.orders values (1)")
+    daemon.environment = {VARIABLE: f"bootstrap.{step}"}
+    with daemon:
+        daemon.status_when(lambda s: s.projections[0].state == "not-bootstrapped")
+        done = daemon.command("bootstrap", "shop")
+        assert done.returncode == 0, done.stderr
+        assert daemon.process is not None
+        assert daemon.process.wait(60) == -signal.SIGKILL
+    source_sql.run(f"insert into {database}.orders values (2)")
+    daemon.environment = {}
+    with daemon, closing(Metastore([stack.source.metastore])) as source:
+        daemon.applied(source.current_event_id())
+        daemon.status_when(lambda s: not s.needs_operator and not s.sections["loads"])
+        assert target_sql.rows(f"select id from {database}_r.orders order by id") == [("1",), ("2",)]
 
 
 def add_policy(daemon: RunningDaemon, name: str, **settings: str) -> None:
