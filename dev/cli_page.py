@@ -46,7 +46,6 @@ LOCAL: Final = {
     "keys mine": "is the miner; the daemon runs it, too, with `mining.every_s`",
     "backup": "writes a directory of the daemon's machine",
     "restore": "replaces the state that a daemon would use",
-    "bootstrap": "runs without a daemon; a daemon bootstraps policies with `bootstrap: auto`",
     "config check": "checks a file before a daemon uses it",
     "config schema": "prints all settings of this version",
     "files check": "checks which paths this machine and its user may read and write",

@@ -145,6 +145,11 @@ BOARDS: Final = {
                 kind="stat",
                 red_from=1,
             ),
+            Panel(
+                "Policies by state",
+                ((f"sum by (state) (tideline_projection_state{_PROJECTION}) > 0", "{{state}}"),),
+                kind="stat",
+            ),
             Panel("Tables to load", ((f"tideline_loads{_POLICY}", "{{policy}} {{state}}"),)),
             Panel(
                 "Bytes copied",

@@ -48,8 +48,8 @@ class ProjectionStatus:
     name: str
     source: str
     state: str
-    """``starting``, ``following``, ``paused``, ``promoted``, ``retired``, ``backing-off``, ``stopped`` or
-    ``failed``.
+    """``starting``, ``not-bootstrapped``, ``following``, ``paused``, ``promoted``, ``retired``,
+    ``backing-off``, ``stopped`` or ``failed``.
     """
     position: Position | None
     applied_time_s: int | None

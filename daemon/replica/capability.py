@@ -129,7 +129,7 @@ class Replica(Capability):
                 jobs.append(Job("requests", replicas.shared.inboxes.run))
         sections: list[SectionPart[Any]] = [
             *(SectionPart(each.section, partial(replicas.rows, each)) for each in POLICY_SECTIONS),
-            SectionPart(VERIFICATION, lambda _: tuple(each.status() for each in replicas.ledgers.values())),
+            SectionPart(VERIFICATION, lambda _: replicas.samplers()),
             SectionPart(COMPACTIONS, lambda _: tuple(each for read in watches for each in read())),
             SectionPart(DAEMONS, lambda _: replicas.division()),
         ]

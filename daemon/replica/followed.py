@@ -51,13 +51,15 @@ class FollowedReplica:
         report_pause: Callable[[int | None], None] = lambda _: None,
         external: ExternalThread | None = None,
         report_end: Callable[[Promotion | None], None] = lambda _: None,
+        report_new: Callable[[bool], None] = lambda _: None,
     ) -> None:
         """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
         when the policy may be bootstrapped.
 
         ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
         the files of external tables, if the policy has that setting. ``report_end`` receives the
-        promotion that ended replication, and None if a retirement did.
+        promotion that ended replication, and None if a retirement did. ``report_new`` receives True while
+        a new policy waits for the request to bootstrap it, and False afterwards.
         """
         self._projection = projection
         self._inbox = inbox
@@ -67,6 +69,7 @@ class FollowedReplica:
         self._report_pause = report_pause
         self._external = external
         self._report_end = report_end
+        self._report_new = report_new
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
@@ -79,7 +82,7 @@ class FollowedReplica:
         self._heartbeat = heartbeat
 
     def prepare(self) -> Iterator[float]:
-        """Rest while the policy is paused, or has ended, and until it may be bootstrapped.
+        """Rest while the policy is paused, or has ended, and until a new one may be bootstrapped.
 
         A paused policy is not opened, because its target may be down for maintenance.
         """
@@ -88,7 +91,10 @@ class FollowedReplica:
         if self._projection.pause.since_s() is not None and not self._projection.has_ended:
             self._projection.read_state()  # what is in memory may be ahead of the state
             yield from self._rest_while_paused()
+        if not self._is_stopping() and not self._projection.has_ended:
+            self._projection.look_for_end()
         yield from self._rest_if_ended()
+        yield from self._rest_while_new()
         if not self._is_stopping() and self._projection.needs_bootstrap():
             self._bootstraps.ask(self._policy, self._wake)
             while self._bootstraps.find_place(self._policy) is not None and not self._is_stopping():
@@ -186,6 +192,19 @@ class FollowedReplica:
             self._inbox.serve(self._requests.do)
             self._heartbeat.beat()
             yield IDLE_S
+
+    def _rest_while_new(self) -> Iterator[float]:
+        """Rest until an operator requests the bootstrap of a new policy, and serve requests."""
+        if self._heartbeat is None or not self._projection.awaits_request():
+            return
+        self._heartbeat.following()
+        while not self._is_stopping() and self._projection.awaits_request():
+            self._report_new(True)
+            yield IDLE_S
+            self._inbox.serve(self._requests_of_failed.do)
+            self._heartbeat.beat()
+            yield from self._rest_while_paused()
+        self._report_new(False)
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop waits after an error;

@@ -23,6 +23,7 @@ from daemon.replica.status.policy_sections import OpenPolicy
 from daemon.sources.connections import topic_reader
 from daemon.sources.shared_readers import subscribe
 from daemon.state_directory.directory import open_state
+from daemon.status.model import NEW
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
 from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
@@ -258,6 +259,7 @@ class _Replica:
             report_pause=self._report_pause,
             external=external,
             report_end=self._report_end,
+            report_new=self._report_new,
         )
         reader = subscribe(
             config,
@@ -312,6 +314,9 @@ class _Replica:
         if promotion is not None:
             status = replace(status, state="promoted", position=Position(promotion.event_id))
         self.loop.status = status
+
+    def _report_new(self, waits: bool) -> None:  # noqa: FBT001 - a callback
+        self.loop.status = replace(self.loop.status, state=NEW if waits else "starting")
 
     def _report(self, status: ProjectionStatus) -> None:
         self._moves.report(status.position, status.quarantined)

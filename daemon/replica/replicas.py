@@ -34,7 +34,9 @@ from daemon.replica.shared import SharedResources
 from daemon.replica.status.division import PoliciesOfDaemon
 from daemon.replica.status.policy_sections import LOADS_OF_POLICY, PolicySection
 from daemon.replica.verification.sampler import Ledger, build_sampler
+from daemon.replica.verification.status import SamplerStatus
 from daemon.state_directory.directory import set_aside_state, state_path
+from daemon.status.model import ENDED
 from daemon.status.reporter import ProjectionPart, StatusContext
 from state.errors import ConfigError
 
@@ -88,7 +90,7 @@ class Replicas:
         start(replica.job)
         self.all = (*self.all, replica)
         self._by_policy[name] = replica
-        self._on_target[policy.target] = (*self.on_target(policy.target), name)
+        self._on_target[policy.target] = (*self._on_target.get(policy.target, ()), name)
         if policy.verification.tables_per_hour_share:
             job, ledger = build_sampler(self._runtime, name, self.shared)
             start(job)
@@ -115,8 +117,15 @@ class Replicas:
         )
 
     def on_target(self, target: str) -> tuple[str, ...]:
-        """Return the names of the policies that replicate to ``target``."""
-        return self._on_target.get(target, ())
+        """Return the names of the policies that replicate to ``target``, without those that have ended."""
+        return tuple(name for name in self._on_target.get(target, ()) if not self.has_ended(name))
+
+    def has_ended(self, policy: str) -> bool:
+        """Whether an operator has ended the replication of a policy: its target is not Tideline's any
+        more.
+        """
+        status = self.status_of(policy)
+        return status is not None and status.state in ENDED
 
     def projections(self) -> tuple[ProjectionPart, ...]:
         """Return the projections of all replicas; each has a loop."""
@@ -144,7 +153,16 @@ class Replicas:
 
     def rows(self, section: PolicySection, _context: StatusContext) -> tuple[Any, ...]:
         """Return the rows of all policies in one section of the status."""
-        return tuple(row for replica in self.all for row in replica.read(section))
+        return tuple(
+            row
+            for replica in self.all
+            if section.after_end or replica.part.status().state not in ENDED
+            for row in replica.read(section)
+        )
+
+    def samplers(self) -> tuple[SamplerStatus, ...]:
+        """Return the status of the samplers."""
+        return tuple(ledger.status() for name, ledger in self.ledgers.items() if not self.has_ended(name))
 
 
 class _Databases(Protocol):

@@ -18,6 +18,8 @@ request                                               answer
 ``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete,
                                                       unless forced
 ``{"do": "retire"}``                                  ``{"policy": ..., "aborted": ..., "unmarked": ...}``
+``{"do": "bootstrap", "reuse_files": ...}``           the same: the loop bootstraps the new policy next;
+                                                      refused if it has a replica, or is paused
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``;
                                                       refused while following
 ====================================================  ========================================================
@@ -28,6 +30,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast, get_args
 
+from handlers.replication.loading.bootstrap import BootstrapRequest
 from handlers.replication.tables.table_loads import Reason
 from state.errors import BadInput, InvalidRequest
 
@@ -65,6 +68,9 @@ class PolicyRequests:
             case "retire":
                 return asdict(self._projection.retire())
         self._projection.require_active()
+        if request.get("do") == "bootstrap":
+            policy, keeps = self._projection.loads.context.policy.name, request.get("reuse_files") is True
+            return asdict(self._projection.request_bootstrap(BootstrapRequest(policy, reuse_files=keeps)))
         return self._do_following(request)
 
     def _do_following(self, request: Request) -> Request:

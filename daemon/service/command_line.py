@@ -110,7 +110,7 @@ def call(arguments: Sequence[str] | None = None) -> int:
         if debug and not isinstance(error, click.ClickException | click.Abort):
             raise
         data = re.search(r"(?:^| )(?:--(json)\b|(?:-o ?|--output[ =])(json|yaml)\b)", " ".join(words))
-        print_failure(error, "text" if data is None else data[1] or data[2])
+        print_failure(error, "text" if data is None else data[1] or data[2], words)
         return error.exit_code if isinstance(error, click.ClickException) else 1
     return code if isinstance(code, int) else 0
 

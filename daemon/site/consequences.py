@@ -9,6 +9,10 @@ from daemon.status.action_calls import ActionCall
 
 
 _TEXTS: Final = {
+    "bootstrap": (
+        "The daemon creates the replica of policy {name}, and loads its tables while writers of the source "
+        "continue. The target database must be empty or missing."
+    ),
     "pause": (
         "Policy {name} applies no events until you resume it. Readers of the target continue to see "
         "its present state."

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from daemon.status.flow import FlowNode
-from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status.model import NEW, DaemonStatus, ProjectionView, SourceStatus
 from daemon.terminal.layout import duration_text, number_text
 from state.value_text import count_text
 
@@ -21,7 +21,7 @@ from state.value_text import count_text
 SHOWN_MAX: Final = 5
 """Policies of one target drawn one by one."""
 BEHIND_S: Final = 60.0
-_WORST: Final = ("failed", "stuck", "backing-off", "paused", "behind", "starting", "following")
+_WORST: Final = ("failed", "stuck", "backing-off", NEW, "paused", "behind", "starting", "following")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _TITLES: Final = {
     ConfigError.code: "Wrong configuration",
 }
 """What has happened to a failed loop, by the code of its error."""
-_DELIBERATE: Final = frozenset({"paused-policy", "left-table"})
+_DELIBERATE: Final = frozenset({"paused-policy", "left-table", "new-policy"})
 """States that an operator has brought about."""
 
 

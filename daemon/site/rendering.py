@@ -41,6 +41,7 @@ TONES: Final = {
     "backing-off": "warn",
     "restarting": "warn",
     "paused": "warn",
+    "not-bootstrapped": "warn",
     "stopping": "warn",
     "failed": "bad",
     "stopped": "bad",

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from daemon.status.action_calls import ActionCall, call_policy, call_projection, call_source
-from daemon.status.model import DaemonStatus, FailedLoop, OperatorAction, ProjectionView, StatusSection
+from daemon.status.model import (
+    ENDED,
+    NEW,
+    DaemonStatus,
+    FailedLoop,
+    OperatorAction,
+    ProjectionView,
+    StatusSection,
+)
 from state.value_text import count_text
 
 
@@ -38,6 +46,7 @@ KINDS: Final = (
     "stuck-loop",
     "circuit-breaker",
     "paused-policy",
+    "new-policy",
     "failing-load",
     "failing-copy",
     "failed-compaction",
@@ -86,8 +95,9 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
             look = f"{RELAY}#a-program-writes-without-events"
             yield OperatorAction("unnamed-writes", f"{source.name} {table}", reason, look, SCAN)
     for view in status.projections:
-        yield from _of_projection(view)
-        yield from _of_tables(view)
+        if view.state not in ENDED:
+            yield from _of_projection(view)
+            yield from _of_tables(view)
 
 
 def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
@@ -120,6 +130,11 @@ def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
         reason, resume = "an operator paused the policy", f"tideline resume {name}"
         action = call_projection(view.name, "resume", "Resume")
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s, action)
+    if view.state == NEW:
+        look, command = f"{POLICIES}#a-policy-waits-for-its-bootstrap", f"tideline bootstrap {name}"
+        action = call_projection(view.name, "bootstrap", "Bootstrap")
+        reason = "the policy was never bootstrapped"
+        yield OperatorAction("new-policy", view.name, reason, look, command, None, action)
     if view.undecodable:
         reason = (
             f"{count_text(view.undecodable, 'record')} could not be decoded since the start of the daemon"

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from daemon.process.loops.loop import LoopState
 from daemon.process.metrics import POLICIES_MAX
 from daemon.status.actions import KINDS
-from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
+from daemon.status.model import POLICY_STATES, DaemonStatus, ProjectionView, SourceStatus, StatusSection
 from daemon.status.summed_metrics import sum_up
 
 
@@ -155,6 +155,7 @@ def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
         "1 for the current state of the projection, else 0.",
         "projection",
         projections,
+        POLICY_STATES,
     )
     quarantined = GaugeMetricFamily(
         "tideline_projection_quarantined_tables",
@@ -194,13 +195,18 @@ class HasState(Protocol):
 
     @property
     def state(self) -> str:
-        """A value of ``LoopState``."""
+        """A value of ``LoopState``, or another state that its family has."""
 
 
-def state_family(name: str, text: str, label: str, rows: Sequence[HasState]) -> Metric:
-    """Return a gauge with a sample for each row and state: 1 for the row's state, else 0."""
+def state_family(
+    name: str, text: str, label: str, rows: Sequence[HasState], further: Sequence[str] = ()
+) -> Metric:
+    """Return a gauge with a sample for each row and state: 1 for the row's state, else 0.
+
+    The states are those of loops, and ``further``.
+    """
     family = GaugeMetricFamily(name, text, labels=(label, "state"))
-    states = [state.value for state in LoopState]
+    states = [*(state.value for state in LoopState), *further]
     for row in rows:
         for state in states:
             family.add_metric((row.name, state), float(row.state == state))

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ENDED: Final = frozenset({"promoted", "retired"})
 """States of a policy whose replication an operator has ended."""
+NEW: Final = "not-bootstrapped"
+"""State of a policy that waits for the request to bootstrap it."""
+POLICY_STATES: Final = (NEW, "paused", *sorted(ENDED))
+"""States of policies whose loop runs but does not follow."""
 READ_S_MAX: Final = 5.0
 """A newest event id read within this time counts as the present one. The daemon reads sources every one or
 two seconds.
@@ -255,7 +259,7 @@ class DaemonStatus:
             for source in self.sources
             if source.relay_state not in {None, "following"}
         ]
-        expected = {"following", "paused", *ENDED}
+        expected = {"following", "paused", NEW, *ENDED}
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state not in expected]
         lags = [(source.name, source.lag_s) for source in self.sources]
         lags += [(view.name, view.lag_s) for view in self.projections if view.state not in {"paused", *ENDED}]

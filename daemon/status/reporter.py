@@ -153,6 +153,7 @@ class StatusReporter:
         self, part: ProjectionPart, loop: LoopStatus, source: SourceStatus | None, now_s: float
     ) -> ProjectionView:
         own, counts = part.status(), part.counts() or ReaderStatus("")
+        has_ended = own.state in ENDED
         event_id = own.position.applied_event_id if own.position is not None else None
         newest, read_s = (None, None) if source is None else (source.current_event_id, source.read_s)
         lag_events = _behind(event_id, newest)
@@ -165,10 +166,10 @@ class StatusReporter:
             state=_state(loop, own),
             position=str(own.position) if own.position is not None else None,
             event_id=event_id,
-            lag_events=lag_events,
-            lag_s=None if own.state in ENDED else lag_s,
-            quarantined=tuple(own.quarantined),
-            failures=tuple(own.failures),
+            lag_events=None if has_ended else lag_events,
+            lag_s=None if has_ended else lag_s,
+            quarantined=() if has_ended else tuple(own.quarantined),
+            failures=() if has_ended else tuple(own.failures),
             repair=part.repair,
             problem=loop.problem or own.problem,
             code=loop.code,

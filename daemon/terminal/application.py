@@ -186,14 +186,18 @@ def echo_json(value: object, *, records: str | None = None) -> None:
     _echo_data(value, output_form(), records)
 
 
-def print_failure(error: Exception, form: str) -> None:
-    """Print an error to standard error, as text or in the form of the command's output."""
-    from daemon.terminal.layout import describe_failure, failure_lines
+def print_failure(error: Exception, form: str, words: Sequence[str] = ()) -> None:
+    """Print an error to standard error, as text or in the form of the command's output.
+
+    ``words`` are those of the command.
+    """
+    from daemon.terminal.layout import describe_failure, failure_lines, usage_context
 
     if form in {"json", "yaml"}:
         failure = describe_failure(error)
+        context = usage_context(error, words) if isinstance(error, click.UsageError) else failure.context
         said = {"code": failure.code, "message": failure.message, "hint": failure.hint}
-        _echo_data({"error": said | {"context": failure.context}}, form, err=True)
+        _echo_data({"error": said | {"context": context}}, form, err=True)
     else:
         print_text("\n".join(failure_lines(error)), err=True)
 

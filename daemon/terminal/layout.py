@@ -6,7 +6,8 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import click
@@ -147,6 +148,33 @@ def describe_failure(error: Exception) -> TidelineError:
         f"{type(error).__name__}: {value_text(error)}",
         "This is a defect of Tideline. Run 'tideline --debug' with the same command and report the output.",
     )
+
+
+def usage_context(error: click.UsageError, words: Sequence[str]) -> dict[str, str]:
+    """Return the values of wrong usage: the option, argument or command, its value, and the reason. In text,
+    the message names them. The value of an option is among the ``words`` of the command.
+    """
+    parameter: click.Parameter | None = getattr(error, "param", None)
+    key: str | None = getattr(error, "option_name", None)
+    value: str | None = getattr(error, "command_name", None)
+    if value is not None:
+        key = "COMMAND"
+    elif isinstance(parameter, click.Option):
+        key = max(parameter.opts, key=len)
+        value = next((word for name in parameter.opts for word in _values_of(name, words)), None)
+    elif parameter is not None:
+        key = parameter.human_readable_name
+    values = {"key": key, "value": value, "reason": error.message or error.format_message()}
+    return {name: redact(each) for name, each in values.items() if each is not None}
+
+
+def _values_of(option: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield the values of an option: the words after its name, and after its name and ``=``."""
+    for word, following in pairwise([*words, ""]):
+        if word == option:
+            yield following
+        elif word.startswith(f"{option}="):
+            yield word.partition("=")[2]
 
 
 def escape_controls(text: str) -> str:

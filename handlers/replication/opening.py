@@ -17,7 +17,7 @@ import structlog
 from handlers.replication.context import Context
 from handlers.replication.effects import functions
 from handlers.replication.effects.unreplicated import list_readable_views, record_existing
-from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
+from handlers.replication.loading.bootstrap import begin_bootstrap, find_request, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.scope import follow_scope
@@ -66,11 +66,22 @@ class Opening:
 
     def needs_bootstrap(self) -> bool:
         """Whether ``open`` would bootstrap the policy, which may take hours."""
-        return is_pending(self.store) or (
-            self.bootstraps_itself
-            and self.store.get(POSITION_KEY) is None
-            and self.context.target_position.read() is None
-        )
+        return is_pending(self.store) or (self._may_bootstrap() and self.is_new())
+
+    def awaits_request(self) -> bool:
+        """Whether the policy is new, and ``open`` would refuse it: an operator has to request the
+        bootstrap.
+        """
+        return not self._may_bootstrap() and self.is_new()
+
+    def is_new(self) -> bool:
+        """Whether neither the state nor the target has a position; raise the error of a call to the
+        target.
+        """
+        return self.store.get(POSITION_KEY) is None and self.context.target_position.read() is None
+
+    def _may_bootstrap(self) -> bool:
+        return self.bootstraps_itself or find_request(self.context.policy.name, self.store) is not None
 
     def open(self) -> None:
         """Load the state, claim the target and read its position; ``recorded`` is then the position to
@@ -118,7 +129,8 @@ class Opening:
     def _start_new_policy(self) -> Position:
         """Begin the bootstrap; return the position from which the policy follows."""
         context = self.context
-        if not self.bootstraps_itself:
+        request = find_request(context.policy.name, self.store)
+        if request is None and not self.bootstraps_itself:
             raise ConfigError(
                 "the policy was never bootstrapped",
                 key=f"policies.{context.policy.name}",
@@ -126,7 +138,11 @@ class Opening:
                 "'auto'.",
             )
         bootstrap = begin_bootstrap(
-            source=context.source, target=context.target, policy=context.policy, store=self.store
+            source=context.source,
+            target=context.target,
+            policy=context.policy,
+            store=self.store,
+            reuses_files=request is not None and request.reuse_files,
         )
         context.tables.loads.load(self.store)
         return Position(bootstrap.event_id)

@@ -18,6 +18,7 @@ from handlers.failures import TableFailure
 from handlers.replication.batch.batch_replay import BatchReplay
 from handlers.replication.context import Context
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.loading.bootstrap import BootstrapRequest, is_pending, store_request
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.gap import CrossedGap, cross_gap
@@ -28,6 +29,8 @@ from handlers.replication.operations.promotion import (
     find_promotion,
     plan_promotion,
     promote,
+    promoted_policy,
+    read_promotion,
     require_not_promoted,
 )
 from handlers.replication.operations.pruning import PlannedDrop, drop_left, plan_drops
@@ -35,10 +38,11 @@ from handlers.replication.operations.retirement import Retirement, is_retired, r
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.tables.pause import Pause
+from handlers.replication.target.fencing import RETIRED, retired_policy
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.routing import Interest
-from state.errors import ConfigError, TidelineError
+from state.errors import ConfigError, InvalidRequest, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
 from state.store import Store
 
@@ -108,6 +112,8 @@ class ReplicationProjection:
         self._reconciliation = Reconciliation(context, self._transactions, clock)
         self._is_sound = False
         """Whether the last call to apply events or to settle succeeded."""
+        self._is_retired_on_target = False
+        self._promotion_on_target: Promotion | None = None
         self._clock, self._checked_s = clock, clock()
         self.pause = Pause(store)
         context.idle.join()
@@ -164,6 +170,28 @@ class ReplicationProjection:
     def needs_bootstrap(self) -> bool:
         """Whether ``open`` would bootstrap the policy; raise the error of a call to the target."""
         return self._opening.needs_bootstrap()
+
+    def awaits_request(self) -> bool:
+        """Whether the policy is new, and an operator has to request its bootstrap; raise the error of a call
+        to the target.
+        """
+        return self._opening.awaits_request()
+
+    def request_bootstrap(self, request: BootstrapRequest) -> BootstrapRequest:
+        """Let ``open`` bootstrap a new policy; raise InvalidRequest if it has a replica, or is paused."""
+        name = self._context.policy.name
+        if not is_pending(self._store) and not self._opening.is_new():
+            raise InvalidRequest(
+                "the policy is already bootstrapped",
+                policy=name,
+                hint="To start over, see docs/guides/policies.md#bootstrapping-a-policy-again.",
+            )
+        if self.pause.since_s() is not None:
+            raise InvalidRequest(
+                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' before."
+            )
+        store_request(request, self._store)
+        return request
 
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises the
@@ -264,10 +292,12 @@ class ReplicationProjection:
 
     def find_promotion(self) -> Promotion | None:
         """Return the promotion of the policy if begun or done."""
-        return find_promotion(self._store)
+        return find_promotion(self._store) or self._promotion_on_target
 
     def plan_promotion(self) -> Promotion:
         """Return the plan of ``promote``."""
+        if self._promotion_on_target is not None:
+            return self._promotion_on_target
         self._load_unless_claimed()
         return plan_promotion(self._context, self._store, self._find_point())
 
@@ -277,6 +307,8 @@ class ReplicationProjection:
 
         The projection need not be open, because the source may be gone. It is not followed afterwards.
         """
+        if self._promotion_on_target is not None:
+            return self._promotion_on_target
         self._load_unless_claimed()
         if find_promotion(self._store) is None:
             if not forced:
@@ -287,12 +319,24 @@ class ReplicationProjection:
     @property
     def has_ended(self) -> bool:
         """Whether an operator has promoted or retired the policy: it is not followed."""
-        return self.find_promotion() is not None or is_retired(self._store)
+        return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
+
+    def look_for_end(self) -> None:
+        """Ask the target whether the policy has ended while another daemon followed it, or before the state
+        file was lost; raise the error of the call.
+        """
+        parameters = self._context.target_position.find_parameters() or {}
+        self._is_retired_on_target = parameters.get(RETIRED) == self._context.policy.name
+        self._promotion_on_target = read_promotion(parameters, self._context.policy)
 
     def require_active(self) -> None:
         """Raise ConfigError if the policy was promoted or retired."""
         require_not_promoted(self._store, self._context.policy)
         require_not_retired(self._store, self._context.policy)
+        if self._promotion_on_target is not None:
+            raise promoted_policy(self._context.policy.name)
+        if self._is_retired_on_target:
+            raise retired_policy(self._context.policy.name)
 
     def retire(self) -> Retirement:
         """End replication and leave the replica as it is (``retirement``);
@@ -300,7 +344,8 @@ class ReplicationProjection:
 
         The projection need not be open. It is not followed afterwards.
         """
-        self.require_state()
+        if not self._is_retired_on_target:
+            self.require_state()
         if not self._context.target_position.stamp:
             self.read_state()
         self._transactions.files.cancel_all()

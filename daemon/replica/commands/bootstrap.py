@@ -1,4 +1,7 @@
-"""``tideline bootstrap``: the same steps as in the daemon, with progress, or only their plan."""
+"""``tideline bootstrap``: the same steps as in the daemon, with progress, or only their plan.
+
+A running daemon bootstraps the policy itself, on request.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,12 @@ from daemon.replica.policies import (
     open_policy,
     require_policy,
 )
+from daemon.replica.requests import open_requests
 from daemon.replica.shared import SharedResources
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import state_lock
+from daemon.status.address import DaemonAddress, daemon_option
+from daemon.status.client import find_daemon
 from daemon.terminal.application import config_option, echo_json, json_option, load_config, print_text
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
 from handlers.files.copying.copies import Copier
@@ -52,6 +58,7 @@ from state.value_text import count_text
 @click.option("--yes", is_flag=True, help="Replace the tables without confirmation.")
 @config_option
 @json_option
+@daemon_option
 def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     policy: str,
     config_path: Path | None,
@@ -60,31 +67,47 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     reuse_files: bool,
     yes: bool,
     as_json: bool,
+    daemon: DaemonAddress | None,
 ) -> None:
-    """Create the replica of POLICY, once, before the daemon follows it,
-    and load the tables that the source has.
+    """Create the replica of POLICY, once, and load the tables that the source has.
 
     Writers of the source continue in the meantime. An interrupted bootstrap continues with the remaining
-    tables. Repeating a finished one changes nothing. While the daemon runs, it bootstraps policies with
-    'bootstrap: auto' itself.
+    tables. Repeating a finished one changes nothing.
+
+    If a daemon runs, it bootstraps the policy, and the command does not wait: see 'tideline status' for the
+    progress, and 'tideline wait --replica POLICY' for the end. The daemon bootstraps policies with
+    'bootstrap: auto' without this command.
 
     With --reuse-files, the target database may have tables, as the old source has after a failover. Those of
     the source replace them, and rows that only the target has are lost. Files that are equal on both sides
     stay.
     """
-    config = load_config(config_path)
     if reuse_files and dry_run:
         raise click.UsageError("--reuse-files excludes --dry-run")
+    if daemon is not None and dry_run:
+        raise click.UsageError("--dry-run excludes --url, because it reads the configuration here")
     if as_json and reuse_files and not yes:
         raise click.UsageError("--json with --reuse-files needs --yes, because it cannot prompt")
     if dry_run:
-        _show_plan(config, policy, as_json=as_json)
+        _show_plan(load_config(config_path), policy, as_json=as_json)
+        return
+    if reuse_files and not yes:
+        click.confirm(
+            "Replace the tables of the target database, and lose rows that only they have?", abort=True
+        )
+    if daemon is None:
+        config = load_config(config_path)
+        if find_daemon(config.state.dir) is None:
+            _bootstrap(config, policy, reuses_files=reuse_files, as_json=as_json)
+            return
+    done = open_requests(config_path, daemon, policy)({"do": "bootstrap", "reuse_files": reuse_files})
+    if as_json:
+        echo_json(done)
     else:
-        if reuse_files and not yes:
-            click.confirm(
-                "Replace the tables of the target database, and lose rows that only they have?", abort=True
-            )
-        _bootstrap(config, policy, reuses_files=reuse_files, as_json=as_json)
+        print_text(
+            f"the daemon bootstraps policy {policy}: see 'tideline status {policy}' for the progress, and "
+            f"'tideline wait --replica {policy}' for the end"
+        )
 
 
 def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from daemon.site.lists import PARAMETERS, list_found, list_rows
 from daemon.site.overview import make_cards
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.action_calls import call_policy
-from daemon.status.model import ENDED, DaemonStatus, ProjectionView, StatusSection
+from daemon.status.model import ENDED, NEW, DaemonStatus, ProjectionView, StatusSection
 from state.errors import NotFound
 
 
@@ -39,7 +39,12 @@ _STAGES: Final = {
     "queue": "until its batch begins",
     "apply": "until the batch is applied",
 }
-_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "starting", "following", "promoted", "retired")
+_SWITCHES: Final = {"paused": ("resume", "Resume"), NEW: ("bootstrap", "Bootstrap")}
+"""The action that the page of a policy offers first, and the text of its button, by the state."""
+_ORDER: Final = (
+    *("failed", "backing-off", "stopped", NEW, "paused", "starting", "following"),
+    *("promoted", "retired"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,8 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
     name = asked.name
     view = find_policy(status, name)
     needs = [each for each in status.needs_operator if each.object.partition(" ")[0] == view.name]
-    stops = view.state == "paused"
-    action = call_policy(name, "resume", "Resume") if stops else call_policy(name, "pause", "Pause")
+    action = call_policy(name, *_SWITCHES.get(view.state, ("pause", "Pause")))
+    retire = call_policy(name, "retire", "Retire")
     tables = PolicyTableList(status, view, name, site.tables(name))
     listed = list_found(asked, tables.find)
     return {
@@ -92,6 +97,9 @@ def _policy_values(asked: Asked, site: PolicySite, status: DaemonStatus) -> dict
         "blocked": make_blocked_cards(status, only=view.name),
         "switch": None if view.state in ENDED else action,
         "switch_text": describe_consequence(action),
+        "ends": view.state not in {NEW, *ENDED},
+        "retire": retire,
+        "retire_text": describe_consequence(retire),
         "point": row_of(POINTS, status, name),
         "stages": [] if view.stages is None else list(_split_stages(view.stages)),
         "copies": row_of(COPIES, status, name),

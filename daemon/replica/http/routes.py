@@ -1,5 +1,5 @@
-"""Actions on policies over HTTP, like the commands ``pause``, ``resume``, ``release``, ``prune``,
-``promote``, ``compact`` and ``gap policy``, and loads of single tables.
+"""Actions on policies over HTTP, like the commands ``bootstrap``, ``pause``, ``resume``, ``release``,
+``prune``, ``promote``, ``retire``, ``compact`` and ``gap policy``, and loads of single tables.
 
 The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
 loop serves it between two batches. A compaction only joins the queue of the target, and needs no loop.
@@ -24,6 +24,7 @@ from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationPar
 from daemon.process.inbox import requests_directory, send_request
 from daemon.replica.policies import STATE_KIND, handler_policy
 from handlers.metastore.client import Metastore
+from handlers.replication.loading.bootstrap import BootstrapRequest
 from handlers.replication.operations.compaction import (
     CompactionState,
     Kind,
@@ -87,6 +88,15 @@ class PromotionParameters:
     __pydantic_config__ = STRICT
     force: bool = False
     """Whether to accept incomplete tables."""
+
+
+@dataclass(frozen=True)
+class BootstrapParameters:
+    """How to bootstrap the policy."""
+
+    __pydantic_config__ = STRICT
+    reuse_files: bool = False
+    """Whether to replace the tables of the target, copying only files that differ."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,8 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         body: type[Any],
         answer: type[Any],
         do: Callable[[str, Any], dict[str, Any]] | None = None,
+        *,
+        begins: bool = False,
     ) -> ApiRoute:
         operation = Operation(
             path=f"{BASE}/policies/{{name}}/{action}",
@@ -180,6 +192,7 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
             answer=TypeAdapter(answer),
             name=POLICY_NAME,
             body=TypeAdapter(body),
+            begins=begins,
         )
 
         def ask(policy: str, given: Any) -> dict[str, Any]:
@@ -200,6 +213,13 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     )
     return (
         ApiRoute(listed, build_endpoint(("table",), list_compacted)),
+        route(
+            "bootstrap",
+            "Let the policy's loop bootstrap it, once; the status has the progress.",
+            BootstrapParameters,
+            BootstrapRequest,
+            begins=True,
+        ),
         route("pause", "Stop applying events until you resume the policy.", NoParameters, PauseAnswer),
         route("resume", "Continue a paused policy, or one whose loop has failed.", NoParameters, PauseAnswer),
         route("release", "Follow a quarantined table again.", ReleaseParameters, ReleaseAnswer),

@@ -55,6 +55,8 @@ class PolicySection:
     read: Callable[[OpenPolicy], Sequence[Any]]
     read_unopened: Callable[[str, PolicyConfig], Sequence[Any]] = lambda _name, _settings: ()
     """Returns the rows until the loop has started."""
+    after_end: bool = False
+    """Whether a policy whose replication has ended still has rows: nothing there needs an operator."""
 
 
 LOADS_OF_POLICY: Final = PolicySection(
@@ -69,11 +71,12 @@ LOADS_OF_POLICY: Final = PolicySection(
 )
 
 POLICY_SECTIONS: Final = (
-    PolicySection(POINTS, lambda policy: policy.points.rows()),
+    PolicySection(POINTS, lambda policy: policy.points.rows(), after_end=True),
     PolicySection(
         COPIES,
         lambda policy: [describe_copies(policy.name, policy.context, policy.copies, policy.load_copies)],
         lambda name, _: [CopyStatus(name)],
+        after_end=True,
     ),
     PolicySection(
         EXTERNAL,

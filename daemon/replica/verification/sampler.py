@@ -20,10 +20,12 @@ import structlog
 from daemon.capability import Runtime
 from daemon.process.loops.heartbeat import Heartbeat, Pulse, wait
 from daemon.process.loops.loop import Job
+from daemon.replica.loop import projection_name
 from daemon.replica.shared import SharedResources
 from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, SHOWN_MAX, DifferingTable, SamplerStatus
+from daemon.status.model import ENDED, NEW
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.replication.verification.verifier import Verifier
 
@@ -146,9 +148,18 @@ class Sampler:
             verifier = self._open(stack, heartbeat, pulse)
             heartbeat.following()
             while not heartbeat.stopping.is_set():
-                names = self._verify_next(verifier)
+                pause_s = self._settings.verification.interval_s
+                if self._has_replica():
+                    pause_s = self._schedule.pause_s(len(self._verify_next(verifier)))
                 heartbeat.progress()
-                wait(heartbeat, self._schedule.pause_s(len(names)))
+                wait(heartbeat, pause_s)
+
+    def _has_replica(self) -> bool:
+        """Whether the policy has a replica that is to be equal to its source."""
+        views = self._runtime.status().projections
+        name = projection_name(self._policy)
+        state = next((view.state for view in views if view.name == name), None)
+        return state not in {NEW, *ENDED}
 
     def _open(self, stack: ExitStack, heartbeat: Heartbeat, pulse: Pulse) -> Verifier:
         config, metastores = self._runtime.config, self._shared.metastores

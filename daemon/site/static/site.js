@@ -4,6 +4,8 @@
 const dialog = document.getElementById("ask");
 const title = document.getElementById("ask-title");
 const text = document.getElementById("ask-text");
+const typed = document.getElementById("ask-typed");
+const typedName = document.getElementById("ask-name");
 const answer = document.getElementById("ask-answer");
 const yes = document.getElementById("ask-yes");
 const no = document.getElementById("ask-no");
@@ -22,7 +24,12 @@ function ask(button) {
   text.textContent = action.consequence;
   answer.textContent = "";
   yes.textContent = button.textContent;
-  yes.hidden = yes.disabled = false;
+  yes.hidden = false;
+  // An action that cannot be undone needs the name of its object.
+  typed.hidden = !action.typed;
+  typed.querySelector("label").textContent = `Type ${action.typed} to confirm:`;
+  typedName.value = "";
+  yes.disabled = Boolean(action.typed);
   no.textContent = "Cancel";
   dialog.showModal();
 }
@@ -46,7 +53,7 @@ function problemOf(error) {
 
 // The header and the content type cannot be sent by the form of another site; the server requires them.
 async function send() {
-  yes.disabled = true;
+  yes.disabled = typed.hidden = true;
   answer.textContent = "Sent. The daemon acts after the batch that it works on, within a minute …";
   try {
     const response = await fetch(action.action, {
@@ -126,4 +133,5 @@ document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
   stale.hidden = true;
 });
 yes.addEventListener("click", send);
+typedName.addEventListener("input", () => { yes.disabled = typedName.value !== action.typed; });
 no.addEventListener("click", () => dialog.close());

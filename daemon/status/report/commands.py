@@ -48,8 +48,8 @@ WATCH_S: Final = 2.0
     "--watch",
     "watches",
     is_flag=True,
-    help="Repeat every two seconds, or with --url after each change. If the output is not a terminal, print "
-    "one line per change.",
+    help="Show the status again after each change, and without a daemon every two seconds. If the output is "
+    "not a terminal, print one line per change.",
 )
 @click.option("--problems", "only_problems", is_flag=True, help="Show only problems.")
 @click.option(
@@ -92,7 +92,7 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
 
     Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
     """
-    from daemon.status.client import watch_status
+    from daemon.status.client import find_daemon, watch_status
     from daemon.status.report.summary import narrow
 
     sections = application().status_sections()
@@ -105,10 +105,11 @@ def status(  # noqa: PLR0913 - click passes one argument for each option
     if watches:
 
         def reports() -> Iterator[DaemonStatus]:
-            if daemon is None:
+            address = daemon or find_daemon(load_config(config_path).state.dir)
+            if address is None:
                 yield load()
             else:
-                yield from (narrow(each, sections, policy, table) for each in watch_status(daemon, sections))
+                yield from (narrow(each, sections, policy, table) for each in watch_status(address, sections))
 
         _watch(
             reports,

@@ -14,7 +14,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from daemon.status.model import DaemonStatus, ProjectionView, StatusSection
+from daemon.status.model import NEW, DaemonStatus, ProjectionView, StatusSection
 from daemon.terminal.layout import number_text
 from state.errors import NotFound
 
@@ -24,7 +24,10 @@ DEVIATING_MAX: Final = 40
 QUEUED_MAX: Final = 5
 BEHIND_S: Final = 60.0
 """A projection with a larger lag is behind."""
-_ORDER: Final = ("failed", "backing-off", "stopped", "paused", "promoted", "retired", "following", "starting")
+_ORDER: Final = (
+    *("failed", "backing-off", "stopped", NEW, "paused", "promoted", "retired"),
+    *("following", "starting"),
+)
 
 
 def summarise(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> tuple[DaemonStatus, str]:

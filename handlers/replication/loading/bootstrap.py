@@ -55,6 +55,9 @@ NO_COMPACTION: Final = "hive.repl.first.inc.pending"
 """While it is ``true``, Hive's initiator does not compact tables of the database (reference:
 hive-replication.md §3.3)."""
 PENDING_KEY: Final = b"bootstrap/pending"
+REQUESTED_KEY: Final = b"bootstrap/requested"
+"""An operator has requested the bootstrap. Only a policy without a position reads it."""
+_KEEP_FILES: Final = b"reuse-files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,15 @@ class BootstrapResult:
     """True if the policy had its bootstrap already and nothing changed."""
     tables: int = 0
     """Tables and views to load."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapRequest:
+    """A request to bootstrap a policy, which its own loop does as soon as it has its turn."""
+
+    policy: str
+    reuse_files: bool = False
+    """Whether to replace the tables of the target, and keep files that are equal (``begin_bootstrap``)."""
 
 
 def begin_bootstrap(
@@ -101,6 +113,18 @@ def begin_bootstrap(
 def is_pending(reader: Reader) -> bool:
     """Whether the policy's bootstrap is unfinished."""
     return reader.get(PENDING_KEY) is not None
+
+
+def store_request(request: BootstrapRequest, store: Store) -> None:
+    """Store the request of an operator to bootstrap a new policy; it replaces an earlier one."""
+    with store.transaction() as txn:
+        txn.put(REQUESTED_KEY, _KEEP_FILES if request.reuse_files else b"")
+
+
+def find_request(policy: str, reader: Reader) -> BootstrapRequest | None:
+    """Return the request of an operator to bootstrap the policy if there is one."""
+    stored = reader.get(REQUESTED_KEY)
+    return None if stored is None else BootstrapRequest(policy, reuse_files=stored == _KEEP_FILES)
 
 
 def finish_bootstrap(context: Context, store: Store) -> None:

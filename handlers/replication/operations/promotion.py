@@ -104,15 +104,28 @@ def find_promotion(store: Reader) -> Promotion | None:
     return None if stored is None else Promotion.from_bytes(stored)
 
 
+def read_promotion(parameters: Mapping[str, str], policy: Policy) -> Promotion | None:
+    """Return the promotion of the policy that the target database names; None if there is none."""
+    name, _, event_id = parameters.get(PROMOTED, "").rpartition(":")
+    if name != policy.name or not event_id.isdecimal():
+        return None
+    return Promotion(name, policy.target_db, int(event_id), time_s=None, unmarked=False)
+
+
 def require_not_promoted(store: Reader, policy: Policy) -> None:
     """Raise ConfigError after a promotion of the policy."""
     if find_promotion(store) is not None:
-        raise ConfigError(
-            "the policy was promoted: its target database belongs to its writers now",
-            key=f"policies.{policy.name}",
-            hint="Remove the policy from the configuration. For the way back, see 'Failover' in "
-            "docs/guides/failover.md.",
-        )
+        raise promoted_policy(policy.name)
+
+
+def promoted_policy(name: str) -> ConfigError:
+    """Return the error for a policy that was promoted."""
+    return ConfigError(
+        "the policy was promoted: its target database belongs to its writers now",
+        key=f"policies.{name}",
+        hint="Remove the policy from the configuration. For the way back, see 'Failover' in "
+        "docs/guides/failover.md.",
+    )
 
 
 def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:

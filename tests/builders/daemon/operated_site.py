@@ -63,7 +63,11 @@ class OperatedSite:
 
     def act(self, place: Locator | Page, button: str) -> str:
         """Press a button, confirm its effect, and return the answer."""
-        place.get_by_role("button", name=button).click()
+        pressed = place.get_by_role("button", name=button)
+        typed = pressed.get_attribute("data-typed")
+        pressed.click()
+        if typed is not None:
+            self.page.fill("#ask-name", typed)
         self.page.click("#ask-yes")
         self.page.get_by_role("button", name="Close").wait_for()
         answer = self.page.inner_text("#ask-answer")

@@ -82,6 +82,7 @@ EVERYTHING: Final = status(
         repair="tideline release shop {table}",
     ),
     view("replication:blog", "paused", paused_since_s=SINCE_S),
+    view("replication:fresh", "not-bootstrapped"),
     view(
         "replication:ads",
         "backing-off",

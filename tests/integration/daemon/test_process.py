@@ -60,16 +60,17 @@ def test_the_live_check_finds_only_that_anyone_can_write_to_the_stacks_topics(
     assert done.returncode == 0
 
 
-def test_a_policy_that_was_not_bootstrapped_fails_alone_with_an_instruction(
+def test_a_policy_that_was_not_bootstrapped_waits_alone_with_an_instruction(
     start: Start, tmp_path: Path
 ) -> None:
     process = start()
     status = status_when(
         tmp_path / "state",
-        lambda s: s.projections[0].state == "failed" and s.sources[0].relay_state == "following",
+        lambda s: s.projections[0].state == "not-bootstrapped" and s.sources[0].relay_state == "following",
     )
-    assert status.projections[0].code == "config"
-    assert "tideline bootstrap shop" in (status.projections[0].problem or "")
+    assert [(need.kind, need.command) for need in status.needs_operator] == [
+        ("new-policy", "tideline bootstrap shop")
+    ]
     ended(process)
 
 

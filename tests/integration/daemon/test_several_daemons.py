@@ -142,13 +142,13 @@ def test_policies_move_between_daemons_without_loading_a_table_again(
 
 
 @pytest.mark.long
-def test_a_policy_that_moves_to_another_daemon_stays_paused_or_retired(
+def test_a_policy_that_moves_to_another_daemon_stays_paused_promoted_or_retired(
     stack: Endpoints, source_sql: Session, topic: str, database: str, tmp_path: Path
 ) -> None:
     dbs = choose_databases(database)
     for db in dbs:
         create_source(source_sql, db)
-    paused, retired, followed = sorted(owned(dbs, count=2, ordinal=1))
+    paused, promoted, retired = sorted(owned(dbs, count=2, ordinal=1))
     daemons = Daemons(tmp_path, stack, topic, dbs)
     with ExitStack() as end:
         end.callback(daemons.kill)
@@ -157,10 +157,12 @@ def test_a_policy_that_moves_to_another_daemon_stays_paused_or_retired(
         assert done.returncode == 0, done.stderr
         done = daemons.all[0].command("retire", retired)
         assert done.returncode == 0, done.stderr
+        done = daemons.all[0].command("promote", promoted, "--yes")
+        assert done.returncode == 0, done.stderr
         daemons.stop([0])
         daemons.configure(2, [1])
         daemons.all[1].start()
-        expected = {paused: "paused", retired: "failed", followed: "following"}
+        expected = {paused: "paused", promoted: "promoted", retired: "retired"}
         await_states(daemons.all[1], expected)
         done = daemons.all[1].command("resume", paused)
         assert done.returncode == 0, done.stderr

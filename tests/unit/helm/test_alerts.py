@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,15 @@ from typing import Any
 import pytest
 import yaml
 
+from daemon.consumer.projection import ProjectionStatus
+from daemon.process.loops.loop import Job
+from daemon.status.metrics import StatusCollector
+from daemon.status.model import ENDED, DaemonStatus, SourceStatus
+from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
+from handlers.failures import TableFailure
+from state.event_log.positions import Position
 from tests.builders.components.chart import render_chart
+from tests.builders.daemon.loops import Scripted, supervise
 
 
 TARGET = 'namespace="prod",service="demo-tideline"'
@@ -270,12 +279,76 @@ def test_a_daemon_that_is_stopped_on_purpose_is_not_reported_as_dead() -> None:
     assert {"TidelineDown", "TidelineNotScraped"}.isdisjoint(rule["alert"] for rule in group["rules"])
 
 
-def run_cases(promtool: str, rules: dict[str, dict[str, Any]], directory: Path, names: list[str]) -> str:
-    """Return what promtool says about these alerts, empty if all fire and are silent as their cases say."""
+def run_tests(
+    promtool: str, rules: dict[str, dict[str, Any]], directory: Path, tests: list[dict[str, Any]]
+) -> str:
+    """Return what promtool says about these tests, empty if all hold."""
     # Texts have the value, which is not what is tested; Prometheus parses them in another test.
     bare = [{key: each[key] for key in each if key != "annotations"} for each in rules.values()]
     group = {"name": "all", "rules": bare}
     (directory / "rules.yaml").write_text(yaml.safe_dump({"groups": [group]}))
+    (directory / "tests.yaml").write_text(json.dumps({"rule_files": ["rules.yaml"], "tests": tests}))
+    done = subprocess.run(
+        [promtool, "test", "rules", "tests.yaml"], cwd=directory, check=False, capture_output=True, text=True
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def series_of(status: DaemonStatus) -> dict[str, str]:
+    """Return the series that a scrape has of a status, each constant."""
+    found = {f"up{{{TARGET}}}": "1x120"}
+    for family in StatusCollector(lambda: status).collect():
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+            found[f"{sample.name}{{{labels}}}"] = f"{sample.value}x120"
+    return found
+
+
+@pytest.mark.parametrize("state", ["following", *sorted(ENDED)])
+def test_a_table_that_was_quarantined_fires_no_alert_once_its_policy_has_ended(
+    promtool: str, rules: dict[str, dict[str, Any]], tmp_path: Path, state: str
+) -> None:
+    failure = TableFailure("shop.orders", 7, 0, "file-lost", "gone")
+    own = ProjectionStatus("replication:shop", "lake", state, Position(7), 0, ("shop.orders",), (failure,))
+    source = SourceStatus("lake", current_event_id=900, relayed_event_id=900, read_s=time.time())
+    supervisor, _ = supervise(
+        Job("relay:lake", Scripted(None).run), Job("replication:shop", (loop := Scripted(None)).run)
+    )
+    reporter = StatusReporter(
+        supervisor,
+        [SourcePart("lake", "relay:lake", relays=True, status=lambda: source)],
+        [ProjectionPart("replication:shop", "lake", status=lambda: own)],
+    )
+    supervisor.start()
+    assert loop.running.wait(10)
+    status = reporter.status()
+    supervisor.stop(5)
+    assert status.projections[0].state == state
+    of_policy = {"severity": "warning", "projection": "replication:shop", "source": "lake"}
+    before = {
+        "TidelineTableQuarantined": of_policy,
+        "TidelineReplicaBehind": of_policy,
+        "TidelineNeedsOperator": {"severity": "warning", "kind": "quarantined-table"},
+    }
+    expected = before if state == "following" else {}
+    checked = [
+        {
+            "eval_time": "90m",
+            "alertname": name,
+            "exp_alerts": [{"exp_labels": expected[name]}] if name in expected else [],
+        }
+        for name in rules
+    ]
+    tests = [{"interval": "1m", "input_series": inputs(series_of(status)), "alert_rule_test": checked}]
+    assert run_tests(promtool, rules, tmp_path, tests) == ""
+
+
+def inputs(series: dict[str, str]) -> list[dict[str, str]]:
+    return [{"series": each, "values": values} for each, values in series.items()]
+
+
+def run_cases(promtool: str, rules: dict[str, dict[str, Any]], directory: Path, names: list[str]) -> str:
+    """Return what promtool says about these alerts, empty if all fire and are silent as their cases say."""
     tests = []
     for name in names:
         case, rule = CASES[name], rules[name]
@@ -285,7 +358,7 @@ def run_cases(promtool: str, rules: dict[str, dict[str, Any]], directory: Path, 
                 {
                     "interval": "1m",
                     "name": name,
-                    "input_series": [{"series": each, "values": values} for each, values in series.items()],
+                    "input_series": inputs(series),
                     "alert_rule_test": [
                         {
                             "eval_time": f"{case.minutes}m",
@@ -295,11 +368,7 @@ def run_cases(promtool: str, rules: dict[str, dict[str, Any]], directory: Path, 
                     ],
                 }
             )
-    (directory / "tests.yaml").write_text(json.dumps({"rule_files": ["rules.yaml"], "tests": tests}))
-    done = subprocess.run(
-        [promtool, "test", "rules", "tests.yaml"], cwd=directory, check=False, capture_output=True, text=True
-    )
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    return run_tests(promtool, rules, directory, tests)
 
 
 def test_prometheus_accepts_every_rule(

@@ -3,13 +3,15 @@ are found."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from daemon.config.model import Config
+from daemon.consumer.projection import ProjectionStatus
 from daemon.process.loops.heartbeat import Pulse
 from daemon.process.loops.loop import Job
 from daemon.replica import loop
@@ -18,8 +20,10 @@ from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.replicas import DatabaseDiscovery, Replicas, known_policies
 from daemon.replica.shared import SharedResources
+from daemon.replica.status.policy_sections import POLICY_SECTIONS
 from daemon.sources.connections import CallMetrics
 from daemon.state_directory.directory import open_state
+from daemon.status.model import ENDED
 from handlers.files.copying.pool import CopyPool
 from handlers.replication.observer import SilentObserver
 from handlers.replication.projection import ReplicationProjection
@@ -131,6 +135,23 @@ def test_a_policy_that_verifies_has_a_sampler_for_each_database(tmp_path: Path) 
     replicas.add("all.sales", jobs.append)
     assert [job.name for job in jobs] == ["replication:all.sales", "verification:all.sales"]
     assert list(replicas.ledgers) == ["all.sales"]
+
+
+@pytest.mark.parametrize("state", ["following", *sorted(ENDED)])
+def test_nothing_of_a_policy_that_has_ended_needs_an_operator(state: str, tmp_path: Path) -> None:
+    sampled = {**SALES, "verification": {"tables_per_hour_share": 1}}
+    replicas = replicas_of(configured(tmp_path, all=sampled))
+    replicas.add("all.sales", lambda _job: None)
+    (replica,) = replicas.all
+    status = ProjectionStatus("replication:all.sales", "lake", state, None, None)
+    replica = replace(replica, part=replace(replica.part, status=lambda: status))
+    replicas.all, replicas._by_policy = (replica,), {"all.sales": replica}
+    unused: Any = None
+    rows = {each.section.key for each in POLICY_SECTIONS if replicas.rows(each, unused)}
+    is_followed = state == "following"
+    assert rows == ({"copies", "external"} if is_followed else {"copies"})
+    assert bool(replicas.samplers()) is is_followed
+    assert replicas.on_target("dr") == (("all.sales",) if is_followed else ())
 
 
 def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_any_more(

@@ -368,6 +368,80 @@ def test_a_new_policy_rests_until_its_turn_and_leaves_it_when_it_is_stopped(
     assert turns.list_waiting("shop") == ()
 
 
+@pytest.fixture
+def new_replica(replica: FakedReplica) -> FakedReplica:
+    """A policy that was never bootstrapped."""
+    with replica.store.transaction() as txn:
+        txn.delete(POSITION_KEY)
+    replica.parameters.clear()
+    replica.projection.forget_claim()
+    return replica
+
+
+def test_a_new_policy_rests_until_an_operator_requests_its_bootstrap(
+    new_replica: FakedReplica, tmp_path: Path
+) -> None:
+    reported: list[bool] = []
+    followed, beats, _ = follow(new_replica, tmp_path)
+    followed._report_new = reported.append
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: reported)
+    for request in ("retire", "promote"):
+        with pytest.raises(ConfigError, match="no position"):
+            send_request(tmp_path / "requests", {"do": request}, 10)
+    assert resting.is_alive()
+    answer = send_request(tmp_path / "requests", {"do": "bootstrap"}, 10)
+    assert answer == {"policy": "shop", "reuse_files": False}
+    resting.join(10)
+    assert not resting.is_alive()
+    assert (reported[0], reported[-1]) == (True, False)
+    new_replica.target.newest_event_id = 7
+    assert followed.open() == Position(7)
+    with pytest.raises(InvalidRequest, match="already bootstrapped"):
+        requests_of(new_replica.projection).do({"do": "bootstrap"})
+
+
+def test_a_requested_bootstrap_begins_after_a_restart_and_a_later_request_replaces_the_first(
+    new_replica: FakedReplica, tmp_path: Path
+) -> None:
+    requests = requests_of(new_replica.projection)
+    assert requests.do({"do": "bootstrap", "reuse_files": True})["reuse_files"]
+    new_replica.parameters["repl.last.id"] = "3"
+    with pytest.raises(InvalidRequest, match="already bootstrapped"):
+        requests.do({"do": "bootstrap"})
+    new_replica.parameters.clear()
+    assert not requests.do({"do": "bootstrap"})["reuse_files"]
+    assert list(follow(new_replica, tmp_path)[0].prepare()) == [], "it does not wait for a request"
+    assert new_replica.restart() == new_replica.projection
+    assert new_replica.stored_position() == new_replica.target.newest_event_id
+
+
+def test_a_new_policy_that_is_paused_refuses_its_bootstrap_until_it_is_resumed(
+    new_replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, beats, pauses = follow(new_replica, tmp_path)
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: beats.beats > 0)
+    send_request(tmp_path / "requests", {"do": "pause"}, 10)
+    eventually(lambda: any(pauses))
+    with pytest.raises(InvalidRequest, match="the policy is paused"):
+        send_request(tmp_path / "requests", {"do": "bootstrap"}, 10)
+    send_request(tmp_path / "requests", {"do": "resume"}, 10)
+    send_request(tmp_path / "requests", {"do": "bootstrap"}, 10)
+    resting.join(10)
+    assert not resting.is_alive()
+
+
+@pytest.mark.parametrize("end", ["promote", "retire"])
+def test_a_policy_that_has_ended_refuses_a_bootstrap(replica: FakedReplica, end: str) -> None:
+    requests = requests_of(replica.projection)
+    requests.do({"do": end})
+    with pytest.raises(ConfigError, match=r"the policy was (promoted|retired)"):
+        requests.do({"do": "bootstrap"})
+
+
 def test_a_policy_without_work_rests_longer_each_time_until_something_concerns_it(
     replica: FakedReplica, tmp_path: Path
 ) -> None:
@@ -472,6 +546,68 @@ def test_a_policy_is_retired_while_it_is_followed_and_waits_until_it_is_removed(
     again, stops, _ = follow(replica, tmp_path)
     again._report_end = lambda promotion: stops.stopping.set() if promotion is None else None
     run_in_turns(again.prepare(), stops.stopping)
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_policy_that_was_promoted_elsewhere_rests_as_promoted(
+    replica: FakedReplica, tmp_path: Path, *, keeps_state: bool
+) -> None:
+    end_elsewhere(replica, {"tideline.promoted": "shop:417"}, keeps_state=keeps_state)
+    followed, beats, _ = follow(replica, tmp_path)
+    reported: list[Promotion | None] = []
+    followed._report_end = reported.append
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: reported)
+    for request in ("plan-promotion", "promote"):
+        assert send_request(tmp_path / "requests", {"do": request}, 10)["event_id"] == 417
+    with pytest.raises(ConfigError, match="the policy was promoted"):
+        send_request(tmp_path / "requests", {"do": "bootstrap"}, 10)
+    beats.stopping.set()
+    resting.join(10)
+    assert {None if each is None else each.event_id for each in reported} == {417}
+    assert replica.parameters == {"tideline.promoted": "shop:417"}
+
+
+def test_the_promotion_of_another_policy_does_not_end_one(replica: FakedReplica) -> None:
+    for value in ("blog:417", "shop:soon", "shop"):
+        replica.parameters["tideline.promoted"] = value
+        replica.projection.look_for_end()
+        assert not replica.projection.has_ended
+
+
+def end_elsewhere(replica: FakedReplica, parameters: dict[str, str], *, keeps_state: bool) -> None:
+    """Let another process leave these parameters on the target; this one begins again."""
+    replica.projection.apply([created(1)])
+    replica.parameters.clear()
+    replica.parameters.update(parameters)
+    replica.projection.forget_claim()
+    if not keeps_state:
+        with replica.store.transaction() as txn:
+            txn.delete(POSITION_KEY)
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_policy_that_was_retired_elsewhere_rests_as_retired(
+    replica: FakedReplica, tmp_path: Path, *, keeps_state: bool
+) -> None:
+    left = {"tideline.retired": "shop", "tideline.epoch": "9-other", "repl.last.id": "1"}
+    end_elsewhere(replica, left, keeps_state=keeps_state)
+    followed, beats, _ = follow(replica, tmp_path)
+    reported: list[object] = []
+    followed._report_end = reported.append
+    resting = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
+    resting.start()
+    eventually(lambda: reported)
+    for request in ("bootstrap", "pause"):
+        with pytest.raises(ConfigError, match="the policy was retired"):
+            send_request(tmp_path / "requests", {"do": request}, 10)
+    done = send_request(tmp_path / "requests", {"do": "retire"}, 10)
+    assert done == {"policy": "shop", "aborted": 0, "unmarked": False}
+    beats.stopping.set()
+    resting.join(10)
+    assert set(reported) == {None}
+    assert not replica.context.target_position.stamp, "it does not claim the target"
 
 
 def test_an_incomplete_replica_is_promoted_by_force_only(replica: FakedReplica) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -13,6 +14,7 @@ from daemon.http.access import Access, Gate
 from daemon.http.actions import Audit
 from daemon.http.endpoints import JSON, Made, made_response, may_operate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
+from daemon.status.model import NEW
 from state.errors import Forbidden
 from tests.builders.daemon import site_states
 from tests.builders.daemon.assembly import app_of
@@ -162,6 +164,56 @@ def test_an_operator_resumes_a_policy_after_being_asked(browser: Browser, tmp_pa
         page.get_by_text("Done.").wait_for()
         page.close()
     assert asked == [({}, True)]
+
+
+def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    async def act(request: Request) -> Response:
+        asked.append((request.path_params["action"], await request.json()))
+        return await made_response(request, lambda: Made(b"{}", JSON))
+
+    (tmp_path / "token").write_text(TOKEN)
+    tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), tmp_path / "token")])
+    views = (site_states.policy_view("shop"), site_states.policy_view("fresh", state=NEW))
+    status = replace(site_states.healthy_status(), projections=views)
+    app = app_of(
+        Route("/api/v1/policies/{name}/{action}", act, methods=["POST"]),
+        status=lambda: status,
+    )
+    access = Access(tokens=tokens, allows_anonymous=False)
+    with served(Gate(app, access, lambda _: None)) as server:
+        page = browser.new_page(http_credentials={"username": "ada", "password": TOKEN})
+        page.goto(f"http://127.0.0.1:{server.port}/policies/shop")
+        page.get_by_role("button", name="Retire").click()
+        assert "ends, and cannot resume" in page.inner_text("#ask-text")
+        for name in ("", "sho", "SHOP"):
+            page.get_by_label("Type shop to confirm:").fill(name)
+            assert page.locator("#ask-yes").is_disabled()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert asked == []
+        page.get_by_label("Type shop to confirm:").fill("shop")
+        page.click("#ask-yes")
+        page.get_by_text("Done.").wait_for()
+        page.click("#ask-no")
+        page.get_by_role("button", name="Pause").click()
+        assert page.locator("#ask-typed").is_hidden()
+        page.click("#ask-yes")
+        page.get_by_text("Done.").wait_for()
+
+        page.goto(f"http://127.0.0.1:{server.port}/policies/fresh")
+        assert page.get_by_role("button", name="Retire").count() == 0
+        page.get_by_role("button", name="Bootstrap").first.click()
+        assert "creates the replica of policy fresh" in page.inner_text("#ask-text")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.click("#ask-yes")
+        page.get_by_text("Done.").wait_for()
+        page.close()
+    assert asked == [("retire", {}), ("pause", {}), ("bootstrap", {})]
 
 
 def test_a_viewer_sees_no_buttons_of_actions(browser: Browser) -> None:

@@ -56,6 +56,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
     assert commands == {
         ("quarantined-table", "replication:shop shop.orders"): "tideline release shop shop.orders",
         ("paused-policy", "replication:blog"): "tideline resume blog",
+        ("new-policy", "replication:fresh"): "tideline bootstrap fresh",
         ("circuit-breaker", "replication:ads"): REMOVE_CAUSE,
         ("failing-load", "catalog:lake shop.clicks"): "tideline timeline rebuild shop.clicks",
         ("dead-letters", "catalog:pond"): "tideline dlq list",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from daemon.consumer.metrics import TYPES_MAX
 from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
 from daemon.service.lifecycle import process_registry
+from daemon.status.metrics import state_family
+from daemon.status.model import POLICY_STATES
 from handlers.replication.observer import BatchOverlap, LaneCounts, LookaheadCounts
 from handlers.replication.tables.quarantine import QuarantinedTable
 from tests.builders.daemon.assembly import SECTIONS, full_registry, runtime_of
@@ -76,6 +79,15 @@ def test_a_scrape_can_be_parsed_and_has_positions_lags_and_states(registry: Coll
     assert samples["tideline_projection_quarantined_tables", *hr] == 1
     assert ("tideline_projection_lag_seconds", *hr) not in samples, "unknown is not zero"
     assert samples["tideline_copied_bytes_total", ("policy", "shop")] == 3 * 1024**3
+
+
+@pytest.mark.parametrize("state", ["paused", "promoted", "retired", "not-bootstrapped", "following"])
+def test_the_state_of_a_policy_that_does_not_follow_has_a_sample(state: str) -> None:
+    (row,) = [view for view in daemon_status().projections if view.name == "replication:shop"]
+    family = state_family(
+        "tideline_projection_state", "", "projection", [replace(row, state=state)], POLICY_STATES
+    )
+    assert [each.labels["state"] for each in family.samples if each.value == 1] == [state]
 
 
 def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded() -> None:

@@ -14,6 +14,7 @@ from daemon.status.model import ENDED, DaemonStatus, ProjectionView, SourceStatu
 from daemon.status.report.text import status_text
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.terminal.layout import bytes_text, duration_text, number_text
+from handlers.failures import TableFailure
 from state.errors import GapDetected, MalformedEvent
 from state.event_log.positions import Position
 from tests.builders.daemon.assembly import SECTIONS
@@ -196,9 +197,12 @@ def test_a_projection_that_has_applied_nothing_since_the_start_is_behind_since_t
 @pytest.mark.parametrize("state", sorted(ENDED))
 def test_a_policy_that_has_ended_is_not_behind_and_the_daemon_is_ready(state: str) -> None:
     made = line(Scripted(None), position=Position(100), newest=101, applied_time_s=0)
-    made.own = replace(made.own, state=state)
+    failure = TableFailure("shop.orders", 7, 0, "file-lost", "gone")
+    made.own = replace(made.own, state=state, quarantined=("shop.orders",), failures=(failure,))
     status = made.reporter.status()
-    assert status.projections[0].lag_s is None
+    (view,) = status.projections
+    assert (view.lag_s, view.lag_events, view.quarantined, view.failures) == (None, None, (), ())
+    assert status.needs_operator == ()
     assert not [reason for reason in status.unready_reasons(30, ()) if state in reason]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import http.client
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from daemon.http.access import Access, Gate
 from daemon.http.transport.server import HttpServer
 from daemon.service.command_line import call
+from daemon.state_directory.directory import ADDRESS_FILE
 from daemon.status import watching
 from daemon.status.address import DaemonAddress
 from daemon.status.client import watch_status
@@ -97,8 +100,9 @@ def test_a_watcher_too_many_is_refused_until_another_has_left(
     eventually(accepted)
 
 
-def test_the_command_watches_a_daemon_elsewhere(
-    server: HttpServer, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+def test_the_command_watches_a_daemon_elsewhere_and_that_of_its_state_directory(
+    server: HttpServer, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_elsewhere: bool
 ) -> None:
     shown: list[str] = []
 
@@ -110,5 +114,9 @@ def test_the_command_watches_a_daemon_elsewhere(
             daemon.says("stopping")
 
     monkeypatch.setattr(commands, "_watch", watch)
-    assert call(["status", "--watch", "--url", f"http://{HOST}:{server.port}"]) == 0
+    (tmp_path / ADDRESS_FILE).write_text(json.dumps({"host": HOST, "port": server.port}))
+    config = tmp_path / "tideline.yaml"
+    config.write_text(json.dumps({"state": {"dir": str(tmp_path)}}))
+    there = ["--url", f"http://{HOST}:{server.port}"]
+    assert call(["status", "--watch", *(there if is_elsewhere else ["-c", str(config)])]) == 0
     assert len(shown) == 2

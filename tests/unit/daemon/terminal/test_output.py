@@ -67,6 +67,29 @@ def test_errors_have_the_form_of_the_output(
     assert printed.out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "context"),
+    [
+        (["status", "--nonsense"], {"key": "--nonsense"}),
+        (["promote"], {"key": "POLICY"}),
+        (["wait", "--replica", "a", "--timeout", "soon"], {"key": "--timeout", "value": "soon"}),
+        (["wait", "--replica", "a", "--timeout=soon"], {"key": "--timeout", "value": "soon"}),
+        (["frob"], {"key": "COMMAND", "value": "frob"}),
+        (["bootstrap", "a", "--reuse-files", "--dry-run"], {}),
+        (["bootstrap", "a", "--dry-run", "--url", "http://a:1"], {}),
+    ],
+)
+def test_wrong_usage_as_json_names_option_value_and_reason(
+    words: list[str], context: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call([*words, "--json"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    reason = error["context"].pop("reason")
+    assert error["context"] == context
+    assert reason in error["message"]
+    assert "--help' to see the usage." in error["hint"]
+
+
 def test_states_have_colours_only_on_a_terminal_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "NEEDS AN OPERATOR (1)\nPROJECTION  STATE\nshop  failed\nfailed_orders  following"
     monkeypatch.delenv("NO_COLOR", raising=False)

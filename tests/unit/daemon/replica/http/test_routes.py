@@ -139,6 +139,18 @@ def test_a_policy_is_retired(port: int, policy: Policy) -> None:
     assert recorded(port)[0] == ("admin", "retire", "shop", None)
 
 
+def test_a_bootstrap_is_begun_and_recorded(port: int, policy: Policy) -> None:
+    assert acted(port, "/api/v1/policies/shop/bootstrap")[0] == 202
+    assert acted(port, "/api/v1/policies/shop/bootstrap", {"reuse_files": True})[0] == 202
+    assert policy.requests == [
+        {"do": "bootstrap", "reuse_files": False},
+        {"do": "bootstrap", "reuse_files": True},
+    ]
+    assert recorded(port)[0] == ("admin", "bootstrap", "shop", None)
+    assert acted(port, "/api/v1/policies/none/bootstrap")[0] == 404
+    assert acted(port, "/api/v1/policies/shop/bootstrap", token=VIEWER)[0] == 403
+
+
 def test_a_policy_is_promoted_and_forced_only_if_the_request_says_so(port: int, policy: Policy) -> None:
     acted(port, "/api/v1/policies/shop/plan-promotion")
     acted(port, "/api/v1/policies/shop/promote")
@@ -224,6 +236,8 @@ def test_a_body_of_another_form_is_refused(port: int, policy: Policy, body: obje
         (["gap", "policy"], {"do": "cross-gap"}),
         (["promote", "--dry-run"], {"do": "plan-promotion"}),
         (["retire"], {"do": "retire"}),
+        (["bootstrap"], {"do": "bootstrap", "reuse_files": False}),
+        (["bootstrap", "--reuse-files", "--yes"], {"do": "bootstrap", "reuse_files": True}),
         (["prune", "--dry-run"], {"do": "plan-prune", "tables": []}),
     ],
 )

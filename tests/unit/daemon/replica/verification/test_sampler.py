@@ -4,13 +4,18 @@ verification."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.replica.verification.sampler import Ledger, Schedule
+from daemon.replica.verification.sampler import Ledger, Sampler, Schedule
 from daemon.replica.verification.status import VERIFICATION
+from daemon.status.model import ProjectionView
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
+from tests.builders.daemon.assembly import config_of, runtime_of
+from tests.builders.daemon.loops import daemon_status
 
 
 DIFFERENCE = Difference("parameter", "a", "1", "2")
@@ -34,6 +39,29 @@ def test_no_more_than_the_share_of_the_tables_is_verified_in_an_hour(
     pause_s = Schedule(interval_s, share, list.reverse).pause_s(tables)
     assert pause_s >= interval_s
     assert 3600 / pause_s <= max(1, tables) * share * 1.000001
+
+
+@pytest.mark.parametrize(
+    ("state", "is_verified"),
+    [
+        ("following", True),
+        ("paused", True),
+        ("not-bootstrapped", False),
+        ("promoted", False),
+        ("retired", False),
+    ],
+)
+def test_a_policy_without_a_replica_of_its_source_is_not_verified(state: str, *, is_verified: bool) -> None:
+    policy: dict[str, object] = {"source": "lake", "target": "dr", "database": "shop"}
+    ends = {
+        "sources": {"lake": {"metastore": ["thrift://a:1"], "topic": "t"}},
+        "targets": {"dr": {"metastore": ["thrift://b:1"]}},
+    }
+    runtime = runtime_of(config_of({**ends, "kafka": {"bootstrap": "c:1"}, "policies": {"shop": policy}}))
+    view = ProjectionView("replication:shop", "lake", state)
+    unused: Any = None
+    sampler = Sampler(replace(runtime, status=lambda: daemon_status(projections=(view,))), "shop", unused)
+    assert sampler._has_replica() is is_verified
 
 
 def ledger(now_s: list[float]) -> Ledger:
