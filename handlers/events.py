@@ -66,7 +66,7 @@ class Embedded(Generic[T]):
         """The fields that tell which object it is, or the object if decoded already. Raises MalformedEvent as
         ``value`` does.
 
-        Of a partition: ``PartitionOutline``. Of other objects: all fields.
+        For a partition: ``PartitionOutline``. For other objects: all fields.
         """
         value = self._value
         if value is None and self._decode_outline is not None:

@@ -102,5 +102,5 @@ class WireClient:
             chunk = handle.recv(1 << 20)
             assert chunk, "the connection was closed"
             missing -= len(chunk)
-        assert missing == 0, "the answer has another length than before"
+        assert missing == 0, "the length of the answer differs from before"
         return time.perf_counter() - began_s

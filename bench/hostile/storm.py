@@ -60,7 +60,7 @@ class Client:
         """When to open it; infinite while it is open."""
 
     def open(self) -> int | None:
-        """Connect and send what the kind sends at its beginning; return the descriptor, if it worked."""
+        """Open the connection without waiting; return its descriptor, or None if it fails at once."""
         handle = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         handle.setblocking(False)
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)

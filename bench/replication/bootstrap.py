@@ -55,7 +55,7 @@ def create_partitions(source: Metastore, db: str, count: int) -> None:
 def measure(
     endpoints: Endpoints, case: str, count: int, create: Callable[[Metastore, str, int], None]
 ) -> Row:
-    """Create the database and bootstrap it in both ways, once each; the order does not matter to either."""
+    """Create the database and bootstrap it once by each method; the order does not affect either."""
     say(f"{case}: creating {count}")
     db = make_name("bootstrap")
     with Metastore(endpoints.source.metastore) as source:

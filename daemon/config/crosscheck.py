@@ -179,7 +179,7 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
 
 
 def _different_logins(document: Document) -> Iterator[Problem]:
-    """Yield clusters that log in at a server in another way than one before.
+    """Yield clusters that log in at a server differently from one before.
 
     A process has one login for each server.
     """

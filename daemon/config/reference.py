@@ -125,7 +125,7 @@ targets:
   Clients of the endpoint may use them.
 - **The user** is the one that logs in. Tideline neither calls `set_ugi` nor acts for other users, so this
   user needs the rights that replication needs. It must be a proxy user of the metastore if
-  `metastore.metastore.event.db.notification.api.auth` is true.
+  `hive.metastore.event.db.notification.api.auth` is true.
 - **Failures** have the error code `login-failed` and a hint with the cause, also in
   `tideline config check --live`. They are retried, and never quarantine a table. One call makes one attempt,
   because servers lock accounts. The daemon continues without a restart once the cause is gone:

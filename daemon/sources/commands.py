@@ -64,7 +64,7 @@ def _to_text(checked: dict[str, Any]) -> str:
 
 
 SIZES: Final = (1, 20 * CHUNK_BYTES)
-"""Sizes of the files: object stores write large ones in another way than small ones."""
+"""Sizes of the files: object stores write large ones differently from small ones."""
 
 
 @dataclass(frozen=True, slots=True)

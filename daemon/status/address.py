@@ -195,7 +195,7 @@ def _read_token(path: Path | None) -> str | None:
             "the token file cannot be read",
             hint="",
             path=str(path),
-            reason=getattr(error, "strerror", None) or "it has other characters than ASCII",
+            reason=getattr(error, "strerror", None) or "it has characters outside of ASCII",
         ) from None
     tokens = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not tokens:

@@ -63,6 +63,11 @@ def number_text(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def id_text(value: int | None) -> str:
+    """Return an id as commands accept it, without separators, or ``-`` for None."""
+    return "-" if value is None else str(value)
+
+
 def duration_text(seconds: float | None) -> str:
     """Return a duration such as ``42 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 4 h``, or ``-`` for None."""
     if seconds is None:

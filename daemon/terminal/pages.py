@@ -30,19 +30,18 @@ _FENCE: Final = re.compile(r"(?ms)^```.*?^```")
 def docs(page: str, section: str) -> None:
     """Show a page of the documentation, or one of its sections; without PAGE, list the pages.
 
-    PAGE is a name of the list, or a page as messages name it (docs/runbooks/relay.md#dead-letters).
+    PAGE is a name of the list, with or without its directory, or a page as messages name it
+    (docs/runbooks/relay.md#dead-letters).
     SECTION is a heading, a part of it, or the first cell of a table: 'tideline docs errors gap'.
     """
     files = find_pages()
     if not page:
+        width = max(map(len, files))
         for name, file in files.items():
-            print_text(f"{name:14} {_HEADING.findall(file.read_text())[0][1]}")
+            print_text(f"{name:{width}} {_HEADING.findall(file.read_text())[0][1]}")
         return
     path, _, anchor = page.partition("#")
-    name = page_name(path)
-    if name not in files:
-        raise _not_found("page", name, files)
-    text = files[name].read_text()
+    text = find_page(files, page_name(path)).read_text()
     wanted = section or anchor
     click.echo_via_pager(find_section(text, wanted) if wanted else text)
 
@@ -53,6 +52,16 @@ def find_pages() -> Mapping[str, Path]:
     directory = installed if installed.is_dir() else _PACKAGE.parent / "docs"
     files = sorted(directory.rglob("*.md"))
     return {page_name(str(file.relative_to(directory))): file for file in files}
+
+
+def find_page(files: Mapping[str, Path], name: str) -> Path:
+    """Return the page of a name, which may lack the directory if only one page ends so; raise NotFound."""
+    if name in files:
+        return files[name]
+    match [file for known, file in files.items() if known.endswith(f"/{name}")]:
+        case [file]:
+            return file
+    raise _not_found("page", name, files)
 
 
 def page_name(path: str) -> str:

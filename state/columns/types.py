@@ -123,7 +123,7 @@ class Evidence:
     @property
     def numbers(self) -> Evidence:
         """The evidence for a numeric type alone:
-        without text, true and false, and integers beyond 64 bits.
+        without text, booleans, or integers beyond 64 bits.
         """
         return Evidence(*self._limit(-_INT64_END, _INT64_END - 1), self.has_floats)
 

@@ -33,8 +33,8 @@ _GATE_STEP_S: Final = 0.01
 class SqliteReader:
     """Reads the state file that another process writes; for any thread.
 
-    Every call raises FilesUnavailable for a missing or unreadable file, and StateCorrupt if its content has
-    another version than ``schema_version``.
+    Every call raises FilesUnavailable for a missing or unreadable file, and StateCorrupt if the version of
+    its content is not ``schema_version``.
     """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:

@@ -28,7 +28,7 @@ class OwnDirectories:
 def select_own(directories: Iterable[AcidDirectory], write_id: int) -> OwnDirectories:
     """Return the directories that the write made.
 
-    Of a base with the write id itself, read the marker first; others do not need it.
+    For a base with the write id itself, read the marker first; others do not need it.
     """
     own: list[str] = []
     covered_by: str | None = None

@@ -151,7 +151,7 @@ class ValidWriteIds:
 def compare_write_ids(
     source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
 ) -> tuple[WriteIdDifference, ...]:
-    """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending;
+    """Return the ids, ascending, for which readers of ``target`` and ``source`` do not see the same rows;
     empty if equal.
 
     Ignores names. An id is equal if both sides have the same state for it, and in these cases:

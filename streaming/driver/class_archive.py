@@ -99,7 +99,7 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
             "the class archive has no usable path",
             variable=VARIABLE,
             value=os.environ.get(VARIABLE),
-            hint=f"Unset {VARIABLE}, or name a path without colons, quotes, backslashes and line breaks.",
+            hint=f"Unset {VARIABLE}, or name a path without colons, quotes, backslashes or line breaks.",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ def require_programs() -> None:
 
 
 def check_installed() -> None:
-    """Raise ConfigError if PySpark is missing or of another minor version than ``SPARK``."""
+    """Raise ConfigError if PySpark is missing, or if its minor version is not that of ``SPARK``."""
     try:
         import pyspark
     except ImportError as error:

@@ -5,14 +5,14 @@ different families, the query fails (reference: spark-4.0.md §2). During a prom
 must be readable under both types, so the promoted column must not be filtered by.
 
 A file without column names (``_col0``) also avoids the pushdown, but must not be used: Spark reads it with
-another schema than files with names, and passes the schema to ORC through a Hadoop configuration that all
+a different schema, and passes the schema to ORC through a Hadoop configuration that all
 tasks of a query in one JVM share (``OrcUtils.orcResultSchemaString``). If both kinds of file are read at the
 same time, queries fail with ClassCastException or ArrayIndexOutOfBoundsException, or read one column in place
 of another.
 
 Spark takes the type of a file's column from the ORC attribute ``spark.sql.catalyst.type`` if it is present,
 and pushes no filter into binary columns. ORC itself ignores the attribute: it converts the text to the type
-that the table declares. Spark's writer cannot set the attribute to another type than the column's, so the
+that the table declares. Spark's writer cannot set the attribute to a type other than the column's, so the
 file is copied once with a new footer.
 """
 

@@ -128,7 +128,7 @@ class Deletions:
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
-        """Note a directory; the first note of a directory counts.
+        """Remember a directory; later calls for the same directory change nothing.
         Raises UnsafePath if it is not below the table.
         """
         if location == self._root or not self._root.contains(location):

@@ -222,8 +222,8 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
             "rows cannot be matched by this key",
             key=by.text,
             type=identifying.type.hive,
-            hint="Use another key than the one to fill, whose column is text or an integer and is not "
-            "changing its type.",
+            hint="Use a key other than the one to fill. Its column must be text or an integer and must not "
+            "be changing its type.",
         )
     pair = (replace(identifying, index=1), replace(slots[key], index=2))
     return Match(slots[key], identifying, Layout(state.version, (state.layout.slots[0], *pair)))

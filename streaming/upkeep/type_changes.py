@@ -1,7 +1,7 @@
 """Changes of a column's type between numbers and text, while users' queries continue:
 promotion to STRING, and narrowing back.
 
-Spark's reader fails on a filter over files whose type belongs to another family than the table's type, and
+Spark's reader fails on a filter over files whose type is not in the family of the table's type, and
 text under a numeric column reads as NULL. So neither the table nor the files can simply be changed first. A
 promotion takes these steps:
 

@@ -21,19 +21,12 @@ from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.partition_requests import positional
+from tests.builders.kerberos.metastore_rights import BY_PERMISSIONS_OF_FILES
 from tests.builders.kerberos.secure_daemon import SecureDaemon, connect, login_of
 
 
 DB: Final = "guarded"
 ALL_MAY_WRITE, OWNER_ONLY = 0o777, 0o700
-_SECURITY: Final = "org.apache.hadoop.hive.ql.security"
-BY_PERMISSIONS_OF_FILES: Final = {
-    "hive.metastore.pre.event.listeners": f"{_SECURITY}.authorization.AuthorizationPreEventListener",
-    "hive.security.metastore.authorization.manager": (
-        f"{_SECURITY}.authorization.StorageBasedAuthorizationProvider"
-    ),
-    "hive.security.metastore.authenticator.manager": f"{_SECURITY}.HadoopDefaultMetastoreAuthenticator",
-}
 
 
 @pytest.fixture

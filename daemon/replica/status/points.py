@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from daemon.status.model import StatusSection
-from daemon.terminal.layout import number_text, table_text
+from daemon.terminal.layout import id_text, number_text, table_text
 
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class PointSection(StatusSection[tuple[PointStatus, ...]]):
         rows = [
             (
                 each.policy,
-                number_text(each.event_id),
+                id_text(each.event_id),
                 "-"
                 if each.time_s is None
                 else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(each.time_s)),

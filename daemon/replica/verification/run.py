@@ -149,7 +149,7 @@ def _open_run(
                 target,
                 status,
                 waiting=lambda event_id, position: show(
-                    f"waiting for the replica: event {event_id:,}, it is at {position:,}"
+                    f"waiting for the replica: event {event_id}, it is at {position}"
                 ),
             )
         )

@@ -111,8 +111,7 @@ def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
         metastore.next_events(max(0, newest - 1), 1)
     except TidelineError as error:
         hint = (
-            "set metastore.metastore.event.db.notification.api.auth=false, or make the daemon's user a proxy "
-            "user"
+            "set hive.metastore.event.db.notification.api.auth=false, or make the daemon's user a proxy user"
         )
         yield Problem(place, "notification log", None, f"cannot be read: {error.message}", hint)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from daemon.process.docs_address import with_addresses
 from daemon.status.model import DaemonStatus, StatusSection
 from state.errors import TidelineError
 from state.value_text import count_text
@@ -43,7 +44,7 @@ class Checked:
     @property
     def line(self) -> str:
         """Return the line."""
-        return f"TIDELINE {self.health.name}: {' '.join(self.text.split())}"
+        return f"TIDELINE {self.health.name}: {' '.join(with_addresses(self.text).split())}"
 
 
 def check_status(status: DaemonStatus, sections: Sequence[StatusSection[Any]], lag_max_s: float) -> Checked:

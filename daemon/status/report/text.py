@@ -14,7 +14,7 @@ from typing import Any, Final
 from daemon.process.docs_address import with_addresses
 from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, SourceStatus, StatusSection
 from daemon.status.report.summary import summarise
-from daemon.terminal.layout import duration_text, number_text, table_text
+from daemon.terminal.layout import duration_text, id_text, number_text, table_text
 
 
 COLUMNS: Final = 80
@@ -69,8 +69,8 @@ def _head(status: DaemonStatus) -> str:
 def _source_row(source: SourceStatus) -> tuple[str, ...]:
     return (
         source.name,
-        number_text(source.current_event_id),
-        number_text(source.relayed_event_id),
+        id_text(source.current_event_id),
+        id_text(source.relayed_event_id),
         number_text(source.lag_events),
         duration_text(source.lag_s),
         source.relay_state or "elsewhere",
@@ -113,7 +113,9 @@ def _problems(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> s
     for section in sections:
         lines += section.problems(section.of(status))
     return (
-        "\n".join(["PROBLEMS", *(line if line.startswith(" ") else _wrap(line) for line in lines)])
+        "\n".join(
+            ["PROBLEMS", *(line if line.startswith(" ") else _wrap(with_addresses(line)) for line in lines)]
+        )
         if lines
         else ""
     )

@@ -35,7 +35,8 @@ _GROUPS: Final = "hive=hive;tideline=tideline;writer=writer"
 class KerberizedMetastore(Metastore):
     """The metastore.
 
-    ``protection`` is Hadoop's: authentication, integrity, privacy, or several of them.
+    ``protection`` is Hadoop's: authentication, integrity, privacy, or several of them. Hadoop's settings
+    among ``extra`` are in its own file as well, because Hadoop reads no other.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class KerberizedMetastore(Metastore):
             "hadoop.security.authentication": "kerberos",
             "hadoop.rpc.protection": protection,
             "hadoop.user.group.static.mapping.overrides": _GROUPS,
+            **{name: value for name, value in (extra or {}).items() if name.startswith("hadoop.")},
         }
         hive = {
             "hive.metastore.sasl.enabled": "true",

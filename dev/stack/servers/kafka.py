@@ -86,6 +86,10 @@ class Kafka(Component):
             *arguments,
         ]
 
+    def format_options(self) -> list[str]:
+        """Further options of the command that formats the log directory, such as users."""
+        return []
+
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "a")
         with self.log.open("ab") as log:
@@ -94,6 +98,7 @@ class Kafka(Component):
                     *self._jvm("kafka.tools.StorageTool", "format", "-t", cluster_id),
                     "-c",
                     str(self.directory / "server.properties"),
+                    *self.format_options(),
                 ],
                 env=os.environ | self.environment(),
                 stdout=log,

@@ -1,5 +1,5 @@
 """The API server of Kubernetes with its store, etcd, in one directory;
-without scheduler, controllers and kubelets.
+without scheduler, controllers or kubelets.
 
 It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods.
 It serves the tests of flat tables whose executors are pods, and is not part of the default stack. ::

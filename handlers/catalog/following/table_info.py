@@ -249,7 +249,9 @@ def _make_spec(columns: Sequence[str], partition: Partition | PartitionOutline) 
     values = partition.values or []
     if len(values) != len(columns):
         raise MalformedEvent(
-            "a partition has other columns than its table", columns=list(columns), values=values[:20]
+            "the columns of a partition differ from those of its table",
+            columns=list(columns),
+            values=values[:20],
         )
     return dict(zip(columns, values, strict=True))
 
@@ -265,6 +267,8 @@ def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
     spec = {unquote(key, "latin-1").lower(): unquote(value, "latin-1") for key, _, value in pairs}
     if tuple(spec) != tuple(columns):
         raise MalformedEvent(
-            "a partition has other columns than its table", columns=list(columns), name=name[:200]
+            "the columns of a partition differ from those of its table",
+            columns=list(columns),
+            name=name[:200],
         )
     return PartitionInfo(spec, {}, None)

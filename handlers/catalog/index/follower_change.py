@@ -101,7 +101,7 @@ class PartitionFollowerChange:
     def take_load(self, load: TableLoad) -> bool:
         """Stage a piece; with the last one, replace the table's content by the staged content.
 
-        Returns False if the staged content has other columns than the table.
+        Returns False if the columns of the staged content are not those of the table.
         """
         table, piece = load.listing.table, load.listing.piece
         assert piece is not None, table.name
@@ -239,7 +239,7 @@ class PartitionFollowerChange:
         columns = [column.name for column in self._index.columns(target)]
         if set(columns) != set(spec):
             raise MalformedEvent(
-                "a partition has other columns than its table", columns=columns, spec=dict(spec)
+                "the columns of a partition differ from those of its table", columns=columns, spec=dict(spec)
             )
         return [spec[column] for column in columns]
 

@@ -165,7 +165,7 @@ class CommitParts:
     def records(self, extra: JsonObject | None = None) -> Sequence[Record]:
         """Return all records; ``extra`` are fields added to the commit's message.
 
-        A small transaction is returned as a list. Of a large one, each access reads the temporary file.
+        A small transaction is returned as a list. For a large one, each access reads the temporary file.
         Raises FilesUnavailable.
         """
         whole = describe(self._writer.event)

@@ -60,7 +60,7 @@ _TRANSFORMER: Final = "metastore.metadata.transformer.class"
 class DatabaseCalls(Session):
     """Calls about databases, functions and the server.
 
-    Of a function, the metastore stores the definition and never reads the files.
+    The metastore stores the definition of a function and never reads its files.
     """
 
     def database_names(self) -> list[str]:

@@ -163,7 +163,7 @@ def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
 
 
 def _stops(event: Event, first: Joinable, writers: Container[int]) -> bool:
-    """Whether nothing after ``event`` may come before it."""
+    """Whether all later events must stay behind ``event``."""
     if isinstance(event, TxnsOpened | Unhandled):
         return False
     if isinstance(event, TxnCommitted | TxnAborted):

@@ -36,7 +36,7 @@ class Tree:
     target: Location
     depth: int = 0
     is_replaced: bool = False
-    """Whether the target's directory has no other files than the source's (``TableDirectories``)."""
+    """Whether the target's directory has only files that the source's has (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes
 precedence. The target's transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A
-wrong text succeeds silently (reference: hive-replication.md §0b.7), so it is derived here and nowhere else.
+call with another text succeeds and has no effect (reference: hive-replication.md §0b.7), so the text is
+derived only here.
 """
 
 from __future__ import annotations

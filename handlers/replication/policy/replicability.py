@@ -90,7 +90,7 @@ SYMLINK_TABLE: Final = Obstacle(
 SWITCHED_OFF: Final = Obstacle("switched-off", f"its property {REPLICATE} is false")
 SPARK_PATH: Final = Obstacle(
     "spark-path",
-    "Spark reads its rows from another directory than its location: replicating both requires an external "
+    "Spark reads its rows from a directory other than its location: replicating both requires an external "
     "table and 'external_base'",
 )
 

@@ -153,13 +153,16 @@ class TargetClaim:
         """
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):
+            former = stored.decode()
             raise ConfigError(
-                "the external tables of the policy have another base",
+                "the policy was bootstrapped with another base for external tables"
+                if former
+                else "the policy was bootstrapped without a base for external tables",
                 key=f"policies.{policy.name}.external_base",
                 value=policy.external_base,
-                expected=stored.decode() or None,
-                hint="Restore the setting. To move the tables, see "
-                "docs/guides/policies.md#bootstrapping-a-policy-again.",
+                expected=former or None,
+                hint=f"{'Restore' if former else 'Remove'} the setting. To change it, see "
+                "docs/guides/policies.md#settings-that-a-policy-keeps.",
             )
 
     def _examine(

@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """Something whose two sides cannot be compared, because each side may change it on its own."""
+    """Something that cannot be compared, because each side may change it independently."""
 
     what: Literal["files", "write-ids", "statistics", "locations", "constraints", "functions", "rows"]
     count: int = 1

@@ -11,7 +11,7 @@ The body of a SQL function of Spark 4 is a query or an expression, with the same
 The metastore has it as a function of the class ``sqlFunction.``. Instead of URIs, its files are pieces of
 JSON, each behind its number of three digits (``UserDefinedFunction.propertiesToFunctionResources``).
 
-A view or function that would read another database than at the source, or none, has a problem
+A view or function that would read a different database than at the source, or none, has a problem
 (``find_view_obstacle``) and is left out.
 """
 

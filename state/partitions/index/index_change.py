@@ -93,7 +93,8 @@ class IndexChange:
         """Add a partition, or replace its payload.
 
         The index stores ``payload`` without reading it. Raises NotFound without such a table,
-        BadPartitionValue for another number of values than columns, LimitExceeded if the values are too long.
+        BadPartitionValue if there are not as many values as columns, LimitExceeded if the values are too
+        long.
         """
         records.put(self._txn, self._begin_writing(name), values, payload)
 

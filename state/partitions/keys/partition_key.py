@@ -60,7 +60,7 @@ class KeySchema:
 
     def fields(self, values: Sequence[str]) -> list[bytes]:
         """Return the field of every value;
-        raise BadPartitionValue for another number of values than columns.
+        raise BadPartitionValue if there are not as many values as columns.
         """
         if len(values) != len(self._encoders):
             raise BadPartitionValue(

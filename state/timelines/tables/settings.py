@@ -32,7 +32,7 @@ _WITH_ISO_WEEKS: Final = tuple(
     UpdatePeriod.WEEKLY_ISO if period is UpdatePeriod.WEEKLY else period for period in _WITH_WEEKS
 )
 ODD_SHARE_MAX: Final = 0.01
-"""The share of other values than times in a detected time column."""
+"""The share of values that are not times in a detected time column."""
 
 
 @dataclass(frozen=True, slots=True)

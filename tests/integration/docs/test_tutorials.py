@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -63,19 +64,20 @@ def run_replicated(page: str, names: Sequence[str], stack: Endpoints, directory:
     run_text((DOCS / page).read_text(), names, stack, directory)
 
 
-def run_text(
+def run_text(  # noqa: PLR0913, PLR0917 - one argument for each part of a walk
     text: str,
     names: Sequence[str],
     stack: Endpoints,
     directory: Path,
     builds: Mapping[str, str] | None = None,
+    replaced: Mapping[str, str] | None = None,
 ) -> None:
     suffix = uuid.uuid4().hex[:8]
     for name in names:
         text = text.replace(name, f"{name}_{suffix}")
     engines = {"source": stack.source.sql, "target": stack.target.sql}
     programs = kafka_programs() | hdfs_program()
-    with PageRunner(directory, engines, addresses(stack), programs, builds) as runner:
+    with PageRunner(directory, engines, addresses(stack) | dict(replaced or {}), programs, builds) as runner:
         runner.run(text)
 
 
@@ -113,17 +115,35 @@ def test_a_daemon_works_with_the_least_rights_at_a_broker(stack: Endpoints, tmp_
     broker = AuthorizingKafka(tmp_path / "kafka")
     broker.start()
     page = cut_section((DOCS / "guides/least-privilege.md").read_text(), "Kafka")
-    for name, instead in {
-        "SASL_SSL": "SASL_PLAINTEXT",
-        "SCRAM-SHA-512": "PLAIN",
-        "scram.Scram": "plain.Plain",
-    }.items():
-        page = page.replace(name, instead)
+    shutil.copy(broker.authority, tmp_path / "kafka-ca.pem")
     try:
-        secured = replace(stack, kafka=f"127.0.0.1:{broker.user_port}")
+        secured = replace(stack, kafka=broker.user_bootstrap)
         run_text(page, ("shop", "tideline.lake"), secured, tmp_path)
     finally:
         broker.stop()
+
+
+@pytest.mark.long
+def test_a_policy_is_watched_limited_changed_and_paused(stack: Endpoints, tmp_path: Path) -> None:
+    start, limits, policies = (
+        (DOCS / f"guides/{name}.md").read_text() for name in ("backup", "bandwidth", "policies")
+    )
+    changes = ("The patterns of a policy change", "Switching the replication of a table off")
+    page = "".join(
+        [
+            cut_section(start, "Bootstrap by hand"),
+            cut_section((DOCS / "guides/monitoring.md").read_text(), "Monitoring"),
+            *(cut_section(policies, name) for name in (*changes, "A policy must be paused")),
+            '```sh title="stop"\n```\n',
+            limits.replace("## Change", '```sh title="second terminal"\ntideline run\n```\n## Change', 1),
+        ]
+    )
+    probes = free_port()
+    replaced = {
+        "state: {dir": f"http: {{port: 0, probes_port: {probes}}}\nstate: {{dir",
+        "8471": str(probes),
+    }
+    run_text(page, ("shop", "tideline.lake"), stack, tmp_path, replaced=replaced)
 
 
 def test_files_of_an_external_table_follow_without_events(stack: Endpoints, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 
 from daemon.sources.checks.topic_checks import check_topic
-from tests.builders.components.authorizing_kafka import AuthorizingKafka
+from tests.builders.components.authorizing_kafka import MECHANISM, PASSWORDS, AuthorizingKafka
 from tests.builders.daemon.assembly import config_of
 
 
@@ -42,12 +42,13 @@ def rule(
 
 def found(broker: AuthorizingKafka) -> list[tuple[bool, str]]:
     options = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(broker.authority),
+        "sasl.mechanism": MECHANISM,
         "sasl.username": "tideline",
     }
     kafka = {
-        "bootstrap": f"127.0.0.1:{broker.user_port}",
+        "bootstrap": broker.user_bootstrap,
         "options": options,
         "secrets": {"sasl.password": {"env": "TIDELINE_TEST_PASSWORD"}},
     }
@@ -59,7 +60,7 @@ def found(broker: AuthorizingKafka) -> list[tuple[bool, str]]:
 def test_writers_are_found_by_name_prefix_and_wildcard(
     broker: AuthorizingKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TIDELINE_TEST_PASSWORD", "tideline-secret")
+    monkeypatch.setenv("TIDELINE_TEST_PASSWORD", PASSWORDS["tideline"])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     settings = {"max.message.bytes": str(16 * 1024 * 1024), "compression.type": "zstd"}
     new = NewTopic("lake.events", 1, config=settings)

@@ -109,8 +109,8 @@ def remove_unused(places: Collection[Location], context: Context, *, but_for: st
 
 
 def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
-    """Return those directories in which a table of the target database is,
-    other than ``but_for``, or a partition.
+    """Return the directories that contain a table of the target database, except ``but_for``, or a
+    partition.
     """
     directories = set(places)
     above = {each for place in directories for each in _list_ancestors(place)}

@@ -99,7 +99,7 @@ def locate_partition(
 
 
 def is_moved(current: str, located: str | None) -> bool:
-    """Whether a located directory is another one than the ``current``."""
+    """Whether a located directory is not the ``current`` one."""
     return located is not None and parse_location(current) != parse_location(located)
 
 
@@ -109,7 +109,7 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
     It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its
     database commits. In an object store, it may have moved a part. A transactional table whose directory was
-    moved gets that place, because one whose directory has another name is renamed without a move. Of a plain
+    moved gets that place, because one whose directory has another name is renamed without a move. For a plain
     table, this removes the new directory, and the files come from the source again: by ``return_to_base`` or
     ``complete_renamed_table``.
     """

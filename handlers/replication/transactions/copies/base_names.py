@@ -5,7 +5,7 @@ transaction ends, if no older write of the table is open (``AcidUtils.isValidBas
 statement's lock keeps readers out; replay takes no locks, so readers of the target would see a base without
 all of its files, and without rows that are not committed.
 
-``base_0000005_v0000010`` is shown exactly if transaction 10 is committed and no write up to 5 is open
+``base_0000005_v0000010`` is shown if and only if transaction 10 is committed and no write up to 5 is open
 (``isDirUsable``, ``ValidReaderWriteIdList.isValidBase``). So a base gets the target's transaction as its
 suffix. If an older write of the table is open, readers would not see it even after the commit; then it has no
 suffix, and becomes visible by its commit alone.

@@ -13,7 +13,7 @@ from daemon.process.loops.supervisor import Supervisor
 from daemon.status.model import ENDED, DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.report.text import status_text
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
-from daemon.terminal.layout import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, id_text, number_text
 from handlers.failures import TableFailure
 from state.errors import GapDetected, MalformedEvent
 from state.event_log.positions import Position
@@ -30,9 +30,9 @@ replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC:
     [file-lost] gone
   to follow the table again: bootstrap hr.pay
 
-SOURCE      EVENT   IN TOPIC  BEHIND  FOR  RELAY
-lake    1,234,567  1,234,560       7  2 s  following
-pond           88          -       -    -  elsewhere
+SOURCE    EVENT  IN TOPIC  BEHIND  FOR  RELAY
+lake    1234567   1234560       7  2 s  following
+pond         88         -       -    -  elsewhere
 
 PROJECTION        SOURCE  STATE      POSITION     BEHIND  LAG  QUARANTINED
 replication:shop  lake    following   1234560          7  2 s            -
@@ -93,6 +93,7 @@ def test_sizes_have_binary_units(size_bytes: int, text: str) -> None:
 
 def test_unknown_numbers_are_a_dash() -> None:
     assert (number_text(None), number_text(1234567)) == ("-", "1,234,567")
+    assert (id_text(None), id_text(1234567)) == ("-", "1234567")
 
 
 def test_the_json_form_reads_back_equal_also_with_fields_of_a_newer_version() -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from daemon.service.command_line import tideline
-from daemon.terminal.pages import find_pages, find_section, page_name
+from daemon.terminal.pages import find_page, find_pages, find_section, page_name
 from state.errors import NotFound
 
 
@@ -82,6 +82,14 @@ def test_without_a_page_all_pages_are_listed_with_their_titles() -> None:
     lines = CliRunner().invoke(tideline, ["docs"]).output.splitlines()
     assert len(lines) == len(find_pages())
     assert any(re.match(r"file-systems +File systems", line) for line in lines)
+
+
+def test_a_page_is_found_without_its_directory_if_only_one_has_the_name() -> None:
+    files = {name: Path(name) for name in ("relay", "runbooks/relay", "guides/policies", "a/x", "b/x")}
+    assert find_page(files, "policies") == Path("guides/policies")
+    assert find_page(files, "relay") == Path("relay")
+    with pytest.raises(NotFound):
+        find_page(files, "x")
 
 
 def test_an_unknown_name_is_answered_with_similar_ones() -> None:

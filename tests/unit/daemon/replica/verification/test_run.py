@@ -110,7 +110,7 @@ def test_all_tables_and_the_database_are_verified_with_a_line_for_each(replica: 
     assert (repaired, replica.requests) == ([], [])
     assert len(replica.lines) == 3
     replica.following.waiting(9000, 7)
-    assert replica.lines[-1] == "waiting for the replica: event 9,000, it is at 7"
+    assert replica.lines[-1] == "waiting for the replica: event 9000, it is at 7"
 
 
 def test_only_the_named_tables_are_verified_by_either_form_of_their_names(replica: Replica) -> None:

@@ -57,6 +57,16 @@ def test_the_exit_code_tells_how_urgent_it_is(status: DaemonStatus, lag_max_s: f
     assert checked.line.startswith(f"TIDELINE {health.name}: ")
 
 
+def test_pages_that_a_problem_names_are_shown_as_commands() -> None:
+    reason = "a table differs. See docs/guides/policies.md#a-policy-must-be-paused"
+    action = OperatorAction("failed-loop", "replication:shop", reason, "docs/ERRORS.md", "x", None)
+    view = replace(healthy().projections[0], problem=reason)
+    status = replace(healthy(), needs_operator=(action,), projections=(view,))
+    for text in (problems_text(status, SECTIONS), check_status(status, SECTIONS, 10).line):
+        assert ".md" not in text
+        assert "tideline docs guides/policies" in text
+
+
 def test_a_status_that_cannot_be_read_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["status", "--check", "--url", "ftp://nonsense"]) == Health.UNKNOWN
     assert len(capsys.readouterr().out.splitlines()) == 1

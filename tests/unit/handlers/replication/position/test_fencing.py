@@ -306,6 +306,12 @@ def test_external_tables_are_never_followed_in_another_place(replica: FakedRepli
     with_base(replica, "file:///replica").apply([created(1)])
 
 
+def test_a_base_that_is_added_later_is_refused_with_the_way_back(replica: FakedReplica) -> None:
+    with pytest.raises(ConfigError, match=r"without a base for external tables.*Remove the setting"):
+        with_base(replica, "file:/replica")
+    with_base(replica, None).apply([created(1)])
+
+
 def test_the_error_for_a_target_with_an_older_epoch_names_the_epochs(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
     replica.projection.settle()
