@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from state.event_log.positions import Position
 
 
-IDLE_S: Final = 30.0
+IDLE_S: Final = 60.0
 """How long a policy rests at most if nothing wakes it."""
 _ENDINGS: Final = frozenset({"promote", "retire"})
 """Requests that end the replication."""
@@ -131,7 +131,7 @@ class FollowedReplica:
         self._projection.settle()
         rest_s = self._step_loads()
         if rest_s > WAIT_S:
-            self._rest_s = min(8 * self._rest_s, IDLE_S)
+            self._rest_s = min(64 * self._rest_s, IDLE_S)
         return min(self._rest_s, rest_s)
 
     def _step_loads(self) -> float:

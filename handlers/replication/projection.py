@@ -49,7 +49,7 @@ from state.store import Store
 
 UNPROVEN_MAX: Final = 100
 """So many commits wait for their proof within a batch."""
-CHECK_AT_REST_S: Final = 30.0
+CHECK_AT_REST_S: Final = 60.0
 """How often to check the target while nothing takes effect, less often with many policies. A check is one
 call.
 """

@@ -6,7 +6,7 @@ A point is taken in replay's thread between two batches, so that event and write
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 TABLES_MAX: Final = 1_000
 """Maximum number of tables of a policy with listed write ids."""
-TAKEN_S: Final = 5.0
-"""How often to take a point while the policy advances; its write ids cost a pass over the tables."""
+COST: Final = 100
+"""A point costs a pass over the tables; while the policy advances, points take this part of the time at most.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,10 @@ class PointStatus:
 class PointTaker:
     """Takes the point of one policy from time to time, in replay's thread; ``rows`` is for any thread."""
 
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._policy = policy
-        self._taken_s = float("-inf")
+        self._clock = clock
+        self._due_s = float("-inf")
         self.point: PointStatus | None = None
 
     def rows(self) -> tuple[PointStatus, ...]:
@@ -53,9 +55,9 @@ class PointTaker:
 
     def take(self, event_id: int, time_s: int | None, context: Context) -> None:
         """Take the point if it has changed and the last one is old enough."""
-        now_s = time.monotonic()
+        began_s = self._clock()
         is_same = self.point is not None and self.point.event_id == event_id
-        if is_same or now_s - self._taken_s < TAKEN_S:
+        if is_same or began_s < self._due_s:
             return
         lists = context.tables.write_ids.list_valid_write_ids(TABLES_MAX)
         names = [each.table.partition(".")[2] for each in lists]
@@ -66,7 +68,8 @@ class PointTaker:
             {name: each.high_water_mark for name, each in zip(names, lists, strict=True)},
             {name: each.open for name, each in zip(names, lists, strict=True) if each.open},
         )
-        self._taken_s = now_s
+        ended_s = self._clock()
+        self._due_s = ended_s + COST * (ended_s - began_s)
 
 
 class PointSection(StatusSection[tuple[PointStatus, ...]]):

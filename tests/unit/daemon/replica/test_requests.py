@@ -447,9 +447,9 @@ def test_a_policy_without_work_rests_longer_each_time_until_something_concerns_i
 ) -> None:
     followed, _, _ = follow(replica, tmp_path)
     opened(followed)
-    assert [followed.settle() for _ in range(3)] == [4.0, IDLE_S, IDLE_S]
+    assert [followed.settle() for _ in range(3)] == [32.0, IDLE_S, IDLE_S]
     followed.apply([created(1)])
-    assert followed.settle() == 4.0
+    assert followed.settle() == 32.0
     replica.projection.loads.request(["orders"], "repair")
     assert followed.settle() == WAIT_S
 
@@ -643,13 +643,15 @@ def test_the_text_of_a_promotion_names_point_open_writes_and_an_unreachable_sour
 
 def test_the_point_of_a_replica_has_its_event_and_write_ids(replica: FakedReplica) -> None:
     replica.projection.apply([created(1), allocated(2, 1, 1)])
-    taker = PointTaker("shop")
+    taker = PointTaker("shop", iter([0.0, 0.5, 1.0, 60.0, 60.5]).__next__)
     taker.take(2, 60, replica.context)
     assert taker.point == PointStatus("shop", 2, 60, {"orders": 1}, {"orders": (1,)})
     taker.take(3, 61, replica.context)
-    assert taker.point.event_id == 2, "it is taken every few seconds"
+    assert taker.point.event_id == 2, "the last one took half a second"
+    taker.take(3, 61, replica.context)
+    assert taker.point.event_id == 3
     text = POINTS.text((taker.point,), 0.0)
-    assert "1970-01-01 00:01:00 UTC" in text
+    assert "1970-01-01 00:01:01 UTC" in text
 
 
 @pytest.mark.parametrize(
