@@ -131,6 +131,7 @@ def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
     assert config.exists()
 
 
+@pytest.mark.long
 def test_a_large_table_is_loaded_in_pieces_while_queries_are_answered(
     source_sql: Session,
     stack: Endpoints,

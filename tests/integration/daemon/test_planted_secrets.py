@@ -11,6 +11,7 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -210,11 +211,15 @@ def running(config: Path, environment: Mapping[str, str]) -> Iterator[subprocess
 
 
 def process_arguments(pid: int) -> bytes:
-    """Return the arguments of a process and of those that it started."""
+    """Return the arguments of a process and of those that it started and that have not ended."""
     found = Path(f"/proc/{pid}/cmdline").read_bytes()
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += process_arguments(int(child))
+        children = list[str]()
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            children = (task / "children").read_text().split()
+        for child in children:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += process_arguments(int(child))
     return found
 
 

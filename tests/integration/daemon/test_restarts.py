@@ -92,6 +92,7 @@ def test_restarts_of_every_component_are_survived(cluster: Stack, daemon: Runnin
     assert status.projections[0].quarantined == ()
 
 
+@pytest.mark.long
 def test_a_killed_daemon_continues_at_its_position(cluster: Stack, daemon: RunningDaemon) -> None:
     with cluster.source.sql() as sql:
         sql.run(f"create database if not exists {DB}")

@@ -106,6 +106,7 @@ def test_a_policy_is_removed_and_both_databases_are_dropped(stack: Endpoints, tm
     run_replicated("guides/remove-policy.md", ("shop", "blog", "tideline.lake"), stack, tmp_path)
 
 
+@pytest.mark.long
 def test_a_state_is_backed_up_lost_and_restored(stack: Endpoints, tmp_path: Path) -> None:
     run_replicated("guides/backup.md", ("shop", "tideline.lake"), stack, tmp_path)
 

@@ -25,6 +25,7 @@ def event(hour: int, second: int, **more: Any) -> dict[str, Any]:
     return {"epoch": FIRST + hour * HOUR_S + second, "uuid": f"{hour}-{second}", **more}
 
 
+@pytest.mark.long
 def test_an_oversize_record_neither_prevents_the_backfill_of_its_hour_nor_enters_it(
     tmp_path: Path, spark: Any, database: str
 ) -> None:
@@ -114,6 +115,7 @@ def make_hours(stream: Stream, spark: Any, events: list[list[Any]]) -> Stream:
     return stream
 
 
+@pytest.mark.long
 def test_one_key_is_filled_beside_the_columns_of_an_hour_if_another_key_identifies_its_events(
     tmp_path: Path, spark: Any, database: str
 ) -> None:

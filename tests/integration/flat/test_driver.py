@@ -83,6 +83,7 @@ def wait_for_batches(told: list[Any], news: threading.Event, count: int) -> None
         news.clear()
 
 
+@pytest.mark.long
 def test_sparks_two_readers_see_correct_values_at_every_moment_of_a_promotion(
     stream: Stream, spark: Any
 ) -> None:

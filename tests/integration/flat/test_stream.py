@@ -147,6 +147,7 @@ def test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_va
     assert (found["1-3"]["n"], found["1-4"]["n"], found["0-7"]["n"]) == ("x", "007", "7")
 
 
+@pytest.mark.long
 def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives(
     stream: Stream, spark: Any, source_sql: Session, database: str
 ) -> None:

@@ -88,6 +88,7 @@ def test_records_are_in_the_table_once_and_another_topic_of_the_name_is_refused(
     assert len(stream.rows(spark)) == 190
 
 
+@pytest.mark.long
 def test_only_records_of_committed_transactions_become_rows_unless_the_options_say_otherwise(
     stream: Stream, spark: Any, kafka: str, topic: str
 ) -> None:

@@ -215,6 +215,7 @@ def test_no_event_is_lost_while_the_metastore_is_unavailable(stream_of: StreamOf
     assert ids(stream) == list(range(1, 101))
 
 
+@pytest.mark.long
 def test_after_an_unavailable_broker_the_next_run_continues_after_the_last_record(
     own_broker: Kafka,
 ) -> None:
@@ -239,6 +240,7 @@ def test_after_an_unavailable_broker_the_next_run_continues_after_the_last_recor
     assert ids(stream) == list(range(1, 91))
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_while_events_flow_loses_and_reorders_nothing(own_broker: Kafka) -> None:
     stream = Stream(own_broker.bootstrap, "restarting")
     with stream.relaying(batch_events=10) as relay:

@@ -84,6 +84,7 @@ def databases(metastore: Metastore) -> list[str]:
         return list(calls.get_all_databases())
 
 
+@pytest.mark.long
 def test_a_metastore_keeps_data_log_and_port_over_restart_and_kill(tmp_path: Path) -> None:
     with running(Metastore(tmp_path)) as metastore:
         uri = metastore.uri
