@@ -158,9 +158,13 @@ def describe_machine(machine: dict[str, Any]) -> str:
     """Return the machine in a paragraph, with a mark if other processes used it."""
     text = (
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
-        f"Python {machine['python']}.\nOther processes used {machine['others_cores']:g} cores during the run."
+        f"Python {machine['python']}."
     )
-    if machine["others_cores"] > OTHER_CORES_MAX:
+    used = machine.get("others_cores")
+    if used is None:  # a report of ``python -m bench.NAME --json``
+        return f"{text}\nThe load of other processes was not measured."
+    text += f"\nOther processes used {used:g} cores during the run."
+    if used > OTHER_CORES_MAX:
         text += "\n**The figures are therefore worse than on an idle machine.**"
     return text
 
