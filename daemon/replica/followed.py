@@ -71,7 +71,7 @@ class FollowedReplica:
         self._report_end = report_end
         self._report_new = report_new
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
-        self._requests_of_failed = PolicyRequests(projection, self.read_events)
+        self._requests_of_unopened = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
         self._rest_s = WAIT_S
         self._policy = projection.loads.context.policy.name
@@ -201,7 +201,7 @@ class FollowedReplica:
         while not self._is_stopping() and self._projection.awaits_request():
             self._report_new(True)
             yield IDLE_S
-            self._inbox.serve(self._requests_of_failed.do)
+            self._inbox.serve(self._requests_of_unopened.do)
             self._heartbeat.beat()
             yield from self._rest_while_paused()
         self._report_new(False)
@@ -219,7 +219,7 @@ class FollowedReplica:
         self._projection.read_state()  # what is in memory may be ahead of the state
         if request.get("do") in _ENDINGS:
             self._stop_copies()
-        answer = self._requests_of_failed.do(request)
+        answer = self._requests_of_unopened.do(request)
         if request.get("do") == "resume":
             self._stop_copies()
             self._projection.forget_claim()

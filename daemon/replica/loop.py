@@ -231,13 +231,7 @@ class _Replica:
         config, source = runtime.config, runtime.config.policy(name).source
         observer = PolicyObserver(metrics, projection_name(name))
         self._pulse = Pulse()
-        projection, copies = build_projection(
-            config,
-            name,
-            observer,
-            shared,
-            self._pulse,
-        )
+        projection, copies = build_projection(config, name, observer, shared, self._pulse)
         self._context = context = projection.loads.context
         try:
             position, applied_time_s = projection.read_state(), projection.find_time_s()

@@ -69,8 +69,8 @@ class PolicyRequests:
                 return asdict(self._projection.retire())
         self._projection.require_active()
         if request.get("do") == "bootstrap":
-            policy, keeps = self._projection.loads.context.policy.name, request.get("reuse_files") is True
-            return asdict(self._projection.request_bootstrap(BootstrapRequest(policy, reuse_files=keeps)))
+            policy, reuses = self._projection.loads.context.policy.name, request.get("reuse_files") is True
+            return asdict(self._projection.request_bootstrap(BootstrapRequest(policy, reuse_files=reuses)))
         return self._do_following(request)
 
     def _do_following(self, request: Request) -> Request:

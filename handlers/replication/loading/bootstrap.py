@@ -57,7 +57,7 @@ hive-replication.md §3.3)."""
 PENDING_KEY: Final = b"bootstrap/pending"
 REQUESTED_KEY: Final = b"bootstrap/requested"
 """An operator has requested the bootstrap. Only a policy without a position reads it."""
-_KEEP_FILES: Final = b"reuse-files"
+_REUSE_FILES: Final = b"reuse-files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,13 @@ def is_pending(reader: Reader) -> bool:
 def store_request(request: BootstrapRequest, store: Store) -> None:
     """Store the request of an operator to bootstrap a new policy; it replaces an earlier one."""
     with store.transaction() as txn:
-        txn.put(REQUESTED_KEY, _KEEP_FILES if request.reuse_files else b"")
+        txn.put(REQUESTED_KEY, _REUSE_FILES if request.reuse_files else b"")
 
 
 def find_request(policy: str, reader: Reader) -> BootstrapRequest | None:
     """Return the request of an operator to bootstrap the policy if there is one."""
     stored = reader.get(REQUESTED_KEY)
-    return None if stored is None else BootstrapRequest(policy, reuse_files=stored == _KEEP_FILES)
+    return None if stored is None else BootstrapRequest(policy, reuse_files=stored == _REUSE_FILES)
 
 
 def finish_bootstrap(context: Context, store: Store) -> None:
