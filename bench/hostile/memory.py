@@ -32,7 +32,7 @@ from daemon.consumer.settings import ConsumerSettings
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.settings import EndpointSettings
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import HttpServer, bind
 from daemon.kafka.broker import TopicRecord
 from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.queries import QUERIES
@@ -151,7 +151,7 @@ def cover_minutes(clients: int) -> None:
     view = TimelinesView(event_id=1, waiting={}, quarantined={}, timelines=timelines)
     answers = TimelineAnswers([OpenSource("bench", lambda: view)], {"bench": 1}.get)
     app = Starlette(routes=list(query_routes(QUERIES, answers, reads_store=False)))
-    server = HttpServer(app, "127.0.0.1", 0)
+    server = HttpServer(app, bind("127.0.0.1", 0))
     server.start()
     query = "/api/v1/timelines/bench.minutes/cover?from=2020-01-01&to=2021-01-01&where=or"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,11 +17,11 @@ from starlette.routing import Route
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.upstream import check_metastore, refuse_own_address
 from daemon.http.access import Access, Gate
-from daemon.http.endpoints import UNROUTED, metrics_response, probe_response
+from daemon.http.endpoints import UNROUTED, make_metrics, metrics_response, probe_response
 from daemon.http.metrics import HttpMetrics
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import PROBES
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import HttpServer, bind
 from daemon.process.descriptors import raise_limit
 from daemon.process.signals import stop_signals
 
@@ -88,7 +89,7 @@ def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator
         return
     refused = HttpMetrics(registry).refused_by("probes")
     app = Starlette(routes=endpoint_routes(registry, http, refused), exception_handlers=UNROUTED)
-    with closing(HttpServer(app, http.host, http.port, limits=PROBES, refused=refused)) as probes:
+    with closing(HttpServer(app, bind(http.host, http.port), limits=PROBES, refused=refused)) as probes:
         probes.start()
         yield f"{probes.host}:{probes.port}"
 
@@ -102,7 +103,7 @@ def endpoint_routes(
         return probe_response()
 
     async def metrics(request: Request) -> Response:
-        return await metrics_response(request, registry)
+        return await metrics_response(request, partial(make_metrics, registry))
 
     routes = [Route("/livez", livez, methods=["GET"])]
     measured = Route("/metrics", metrics, methods=["GET"])

@@ -74,18 +74,29 @@ def probe_answer(reasons: Sequence[str]) -> Made:
     return Made(content, JSON, 503 if reasons else 200)
 
 
-async def metrics_response(request: Request, registry: CollectorRegistry) -> Response:
-    """Return the metrics in the format that the request accepts; clients that ask at once share them."""
+def make_metrics(registry: CollectorRegistry, accept: str) -> Made:
+    """Return the metrics in a format that a client accepts by this header."""
+    encode, content_type = _choose_encoder(accept)
+    return Made(encode(registry), content_type)
+
+
+def _choose_encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
     try:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return choose_encoder(accept)
     except (TypeError, ValueError):  # a version that is not a number
-        encode, content_type = choose_encoder("")
+        return choose_encoder("")
+
+
+async def metrics_response(request: Request, make: Callable[[str], Made]) -> Response:
+    """Return the metrics, which ``make`` makes in the format that the request accepts; clients that ask at
+    once share them.
+    """
+    accept = request.headers.get("accept", "")
+    _, content_type = _choose_encoder(accept)
     answering: Answering = request.state.answering
 
     async def run() -> Made:
-        return await answering.run(
-            lambda: Made(encode(registry), content_type), Lane.STATUS, address_of(request)
-        )
+        return await answering.run(lambda: make(accept), Lane.STATUS, address_of(request))
 
     return await _respond(request, Lane.STATUS, answering.shared.get(content_type, run))
 

@@ -23,9 +23,9 @@ class HttpMetrics(MetricTable):
         "reason",
     )
 
-    def refused_by(self, listener: str) -> Callable[[str], None]:
-        """Return the counter of one listener's refusals, by reason."""
+    def refused_by(self, listener: str) -> Callable[..., None]:
+        """Return the counter of one listener's refusals, by reason; a second argument is their number."""
         return partial(self._refuse, listener)
 
-    def _refuse(self, listener: str, reason: str) -> None:
-        self.refused.labels(listener, reason).inc()
+    def _refuse(self, listener: str, reason: str, number: int = 1) -> None:
+        self.refused.labels(listener, reason).inc(number)

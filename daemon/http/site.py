@@ -1,9 +1,8 @@
-"""The two listeners of a daemon: the site with the JSON API, and the probes with the metrics.
+"""The listener of the site with the JSON API, and how commands on this machine reach it.
 
-Each has its own thread, its own connections and its own limits: a client that holds all connections of one,
-or has long answers made there, delays nothing on the other. ``<state.dir>/http.json`` holds the addresses for
-commands on this machine, and ``<state.dir>/http.token`` a token for them. It is new at each start, and only
-the daemon's user can read it: that user may change the state directory anyway, so it has the role *operate*.
+``<state.dir>/http.json`` holds its address and that of the probes (``daemon.http.probes``) for them, and
+``<state.dir>/http.token`` a token. It is new at each start, and only the daemon's user can read it: that user
+may change the state directory anyway, so it has the role *operate*.
 """
 
 from __future__ import annotations
@@ -17,20 +16,19 @@ from starlette.applications import Starlette
 from daemon.http.access import Access, Gate
 from daemon.http.endpoints import UNROUTED
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
-from daemon.http.transport.limits import PROBES, Limits
-from daemon.http.transport.server import HttpServer, reachable
+from daemon.http.transport.limits import Limits
+from daemon.http.transport.server import HttpServer, bind, reachable
 from daemon.http.transport.tls import ServerTls
 from daemon.state_directory.directory import ADDRESS_FILE, TOKEN_FILE, write_atomically
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
 
     from daemon.config.settings.process import HttpConfig
-    from daemon.http.metrics import HttpMetrics
 
 
 LOCAL: Final = "this-machine"
@@ -38,15 +36,15 @@ LOCAL: Final = "this-machine"
 
 
 class Site:
-    """Both listeners. Raises ConfigError if an address, a certificate or a token file is unusable."""
+    """The listener. Raises ConfigError if its address, a certificate or a token file is unusable."""
 
     def __init__(
         self,
         config: HttpConfig,
         routes: Sequence[BaseRoute],
-        probes: Sequence[BaseRoute],
-        metrics: HttpMetrics,
+        refused: Callable[[str], None],
     ) -> None:
+        """``refused`` counts refusals, by reason."""
         tls = config.tls
         self._tls = None if tls is None else ServerTls(tls.certificate, tls.key, tls.client_ca)
         tokens = Tokens(
@@ -63,7 +61,6 @@ class Site:
             names=frozenset(name.lower() for name in config.names),
             operators=frozenset(() if tls is None else tls.operators),
         )
-        refused = metrics.refused_by("site")
         limits = Limits(
             connections=config.connections_max,
             connections_per_address=config.connections_per_address_max,
@@ -71,20 +68,8 @@ class Site:
         )
         app = Gate(Starlette(routes=list(routes), exception_handlers=UNROUTED), access, refused)
         self._server = HttpServer(
-            app, config.host, config.port, limits=limits, tls=self._tls, refused=refused
+            app, bind(config.host, config.port), limits=limits, tls=self._tls, refused=refused
         )
-        try:
-            self._probes = HttpServer(
-                Starlette(routes=list(probes), exception_handlers=UNROUTED),
-                config.probes_host,
-                _probes_port(config),
-                limits=PROBES,
-                refused=metrics.refused_by("probes"),
-                name="probes",
-            )
-        except BaseException:
-            self._server.close()
-            raise
         self._files: tuple[Path, ...] = ()
 
     @property
@@ -92,43 +77,30 @@ class Site:
         """The address of the site, as ``host:port``."""
         return f"{self._server.host}:{self._server.port}"
 
-    @property
-    def probes_address(self) -> str:
-        """The address of probes and metrics, as ``host:port``."""
-        return f"{self._probes.host}:{self._probes.port}"
-
-    def start(self, state_dir: Path) -> None:
-        """Start both listeners, and write how commands on this machine reach them."""
-        self._probes.start()
+    def start(self, state_dir: Path, probes: tuple[str, int]) -> None:
+        """Start, and write how commands on this machine reach this listener and that of the probes."""
         self._server.start()
         self._files = (state_dir / ADDRESS_FILE, state_dir / TOKEN_FILE)
         address, token = self._files
         write_private(token, self._token)
-        write_atomically(address, self._describe())
+        write_atomically(address, self._describe(*probes))
 
     def close(self) -> None:
-        """Stop both listeners, each within ``daemon.http.transport.server.STOP_S``."""
+        """Stop, within ``daemon.http.transport.server.STOP_S``."""
         self._server.close()
-        self._probes.close()
         for file in self._files:
             with contextlib.suppress(OSError):
                 file.unlink()
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self, probes_host: str, probes_port: int) -> dict[str, Any]:
         return {
             "host": reachable(self._server.host),
             "port": self._server.port,
-            "probes_host": reachable(self._probes.host),
-            "probes_port": self._probes.port,
+            "probes_host": reachable(probes_host),
+            "probes_port": probes_port,
             "certificate": None if self._tls is None else self._tls.fingerprint(),
             "pid": os.getpid(),
         }
-
-
-def _probes_port(config: HttpConfig) -> int:
-    if config.probes_port is not None:
-        return config.probes_port
-    return 0 if config.port == 0 else config.port + 1
 
 
 def write_private(path: Path, text: str) -> None:

@@ -35,6 +35,7 @@ from daemon.dead_letters.routes import dead_letter_routes
 from daemon.http.actions import Audit, audit_route
 from daemon.http.metrics import HttpMetrics
 from daemon.http.openapi import described
+from daemon.http.probes.listener import Answers, ProbesListener
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
@@ -59,7 +60,7 @@ from daemon.state_directory.volume import VolumeCollector
 from daemon.status.history import History
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
-from daemon.status.routes import Views, probe_routes, status_routes
+from daemon.status.routes import Views, status_routes
 from daemon.waits.metrics import WaitMetrics
 from daemon.waits.routes import wait_route
 from daemon.waits.waits import Waits
@@ -191,7 +192,14 @@ class _Daemon:
         routes += [log_page(), configuration_page(config, config_file)]
         self._history = History(config.state.dir, sections)
         pages = site_routes(self._status, sections, routes, lambda: self._history.points, runtime.audit.last)
-        self._http = Site(config.http, pages, probe_routes(views), HttpMetrics(registry))
+        refusals = HttpMetrics(registry)
+        self._site = Site(config.http, pages, refusals.refused_by("site"))
+        self._probes = ProbesListener(
+            config.http,
+            LogSettings(config.logs.level, config.logs.format),
+            Answers(self._supervisor.deadlines, views.answer_ready, views.make_metrics),
+            refusals.refused_by("probes"),
+        )
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
@@ -207,12 +215,13 @@ class _Daemon:
         self._history.load()
         self._audit.load()
         self._supervisor.start()
-        self._http.start(self._config.state.dir)
+        self._probes.start()
+        self._site.start(self._config.state.dir, (self._probes.host, self._probes.port))
         self._reporter.state = "running"
         log.info(
             "running",
-            http=self._http.address,
-            probes=self._http.probes_address,
+            http=self._site.address,
+            probes=self._probes.address,
             loops=len(self._supervisor.statuses()),
         )
         rest_s = STATUS_FILE_S
@@ -238,7 +247,8 @@ class _Daemon:
         self._status_file.write(status)
         self._history.write(status.time_s)
         # End 4.
-        self._http.close()
+        self._site.close()
+        self._probes.close()
         for close in self._close:
             close()
         if running:

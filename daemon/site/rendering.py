@@ -11,14 +11,17 @@ import time
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.value_text import count_text
+
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 STATIC: Final = "/static"
@@ -74,6 +77,8 @@ def static_path(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # 4 MB, for the first page that is read
+
     environment = Environment(
         loader=PackageLoader("daemon.site"),
         autoescape=True,

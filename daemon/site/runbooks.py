@@ -9,15 +9,17 @@ import re
 from functools import cache
 from itertools import pairwise
 from posixpath import dirname, join, normpath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 from daemon.site.pages import Asked
 from daemon.terminal.pages import anchor_of, find_pages, page_name
 from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 
 PATH: Final = "/docs"
@@ -49,6 +51,8 @@ def _title(name: str) -> str:
 
 @cache
 def _html(name: str) -> str:
+    from markdown_it import MarkdownIt  # several MB, which a daemon needs only if someone reads a page
+
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(find_pages()[name].read_text())
     folder = name if find_pages()[name].name == "README.md" else dirname(name)

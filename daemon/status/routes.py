@@ -1,9 +1,9 @@
 """Routes of the probes, the metrics and the status as JSON.
 
 Responses come from values in memory. They take no locks that a loop may hold and send no requests to other
-systems, so probes succeed while the metastore is down. Probes and metrics have their own listener, so that no
-query and no client of the others delays them. ``/livez`` checks only heartbeats: a restart of the process
-helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops are current.
+systems, so probes succeed while the metastore is down. Probes and metrics also have a listener with its own
+process (``daemon.http.probes``). ``/livez`` checks only heartbeats: a restart helps a loop that hangs, but
+not a dependency that is down. ``/readyz`` checks whether the loops are current.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from daemon.http.endpoints import (
     Made,
     made_response,
     make_json,
+    make_metrics,
     metrics_response,
     probe_answer,
     probe_response,
@@ -49,22 +50,22 @@ class Views:
     lag_ready_s: float
     sections: Sequence[StatusSection[Any]] = ()
 
+    def answer_ready(self) -> Made:
+        """Return whether the loops are current."""
+        return probe_answer(self.status().unready_reasons(self.lag_ready_s, self.sections))
 
-def probe_routes(views: Views) -> list[Route]:
-    """Return the routes of probes and metrics, which have their own listener."""
+    def make_metrics(self, accept: str) -> Made:
+        """Return the metrics in a format that a client accepts by this header."""
+        return make_metrics(self.registry, accept)
+
+
+def status_routes(views: Views) -> list[Route]:
+    """Return the routes of the probes, the metrics and the status."""
     routes = _Routes(views)
     return [
         Route("/livez", routes.livez, methods=["GET"]),
         Route("/readyz", routes.readyz, methods=["GET"]),
         Route("/metrics", routes.metrics, methods=["GET"]),
-    ]
-
-
-def status_routes(views: Views) -> list[Route]:
-    """Return the routes of the status, in addition to those of the probes."""
-    routes = _Routes(views)
-    return [
-        *probe_routes(views),
         ApiRoute(_status_operation(views.sections), routes.status),
     ]
 
@@ -104,14 +105,10 @@ class _Routes:
         return probe_response([f"{name} has no heartbeat" for name in self._views.stuck()])
 
     async def readyz(self, request: Request) -> Response:
-        def make() -> Made:
-            status = self._views.status()
-            return probe_answer(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
-
-        return await made_response(request, make, Lane.STATUS)
+        return await made_response(request, self._views.answer_ready, Lane.STATUS)
 
     async def metrics(self, request: Request) -> Response:
-        return await metrics_response(request, self._views.registry)
+        return await metrics_response(request, self._views.make_metrics)
 
     async def status(self, request: Request) -> Response:
         if "watch" in request.query_params:

@@ -1,8 +1,8 @@
 """The HTTP server: its thread, its socket, and its connections within limits.
 
-It binds the socket before the thread starts, so that the caller learns of a port in use, and of the real port
-if the setting is 0. It accepts connections itself, instead of asyncio's own server, so that limits hold from
-the first moment, even for a client that never finishes the TLS handshake.
+The caller binds the socket, before any thread starts, and so learns of a port in use, and of the real port if
+the setting is 0. The server accepts connections itself, instead of asyncio's own server, so that limits hold
+from the first moment, even for a client that never finishes the TLS handshake.
 """
 
 from __future__ import annotations
@@ -62,24 +62,22 @@ def _count_nothing(_reason: str) -> None:
 
 
 class HttpServer:
-    """Serves ``app`` until closed. Raises ConfigError if the address is unusable."""
+    """Serves ``app`` on a socket until closed."""
 
     def __init__(
         self,
         app: ASGIApp,
-        host: str,
-        port: int,
+        listener: socket.socket,
         *,
         limits: Limits | None = None,
         tls: ServerTls | None = None,
         refused: Callable[[str], None] = _count_nothing,
         name: str = "http",
     ) -> None:
-        """``refused`` counts refusals, by reason. ``name`` is that of the threads and the setting."""
+        """``listener`` is a bound socket (``bind``), ``refused`` counts refusals, by reason."""
         limits = limits or Limits()
-        self._socket = _bind(host, port, name)
-        self.host = host
-        self.port: int = self._socket.getsockname()[1]
+        self._socket = listener
+        self.host, self.port = listener.getsockname()[:2]
         self.answering = Answering(limits, refused, f"{name}-answer")
         config = uvicorn.Config(
             app,
@@ -103,8 +101,7 @@ class HttpServer:
     @property
     def address(self) -> str:
         """The address at which this machine reaches the server, as ``host:port``."""
-        host = reachable(self.host)
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return name_address(reachable(self.host), self.port)
 
     def start(self) -> None:
         """Start the server."""
@@ -271,7 +268,8 @@ def _abort(accepted: socket.socket) -> None:
         accepted.shutdown(socket.SHUT_RDWR)
 
 
-def _bind(host: str, port: int, name: str) -> socket.socket:
+def bind(host: str, port: int, key: str = "http.port") -> socket.socket:
+    """Return a socket that listens; raise ConfigError with the setting ``key`` if the address is unusable."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sets TCP_NODELAY: otherwise the body of an answer waits 40 ms for the
     # acknowledgement of its headers.
@@ -284,7 +282,6 @@ def _bind(host: str, port: int, name: str) -> socket.socket:
         bound.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         bound.close()
-        key = "http.port" if name == "http" else f"http.{name}_port"
         raise ConfigError(
             "the HTTP address cannot be used",
             hint="Set http.host and the port to a free address; port 0 selects a free port.",
@@ -293,6 +290,11 @@ def _bind(host: str, port: int, name: str) -> socket.socket:
             reason=getattr(error, "strerror", None) or str(error),
         ) from error
     return bound
+
+
+def name_address(host: str, port: int) -> str:
+    """Return an address as ``host:port``, of IPv6 with brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def reachable(host: str) -> str:

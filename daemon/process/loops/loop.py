@@ -10,6 +10,7 @@ A loop either has its own thread, or runs in turns, which a few threads take for
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -179,14 +180,16 @@ class SupervisedLoop:
         """Whether the loop has started and not ended."""
         return self._wake is not None and not self._ended.is_set()
 
-    def is_stuck(self, heartbeat_max_s: float) -> bool:
-        """Whether the loop has no heartbeat for too long, or ended without a reason."""
+    def stuck_at_s(self, heartbeat_max_s: float) -> float:
+        """Return when the loop has had no heartbeat for too long (``time.monotonic``): never while it rests,
+        and always if it ended without a reason.
+        """
         status = self.status
         if status.state is LoopState.STOPPED or self._wake is None:
-            return False
+            return math.inf
         if self._ended.is_set():
-            return not self._stopping.is_set()
-        return not status.is_resting and time.monotonic() - status.beat_s > heartbeat_max_s
+            return math.inf if self._stopping.is_set() else -math.inf
+        return math.inf if status.is_resting else status.beat_s + heartbeat_max_s
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the loop ends."""

@@ -52,9 +52,14 @@ class Supervisor:
         """Return the status of every loop, by name."""
         return {loop.status.name: loop.status for loop in self._loops}
 
+    def deadlines(self) -> dict[str, float]:
+        """Return when each loop is stuck unless it has a heartbeat before (``time.monotonic``)."""
+        return {loop.status.name: loop.stuck_at_s(self._heartbeat_max_s) for loop in self._loops}
+
     def stuck(self) -> list[str]:
         """Return the loops without a heartbeat for too long, and those that ended unasked."""
-        return [loop.status.name for loop in self._loops if loop.is_stuck(self._heartbeat_max_s)]
+        now_s = time.monotonic()
+        return [name for name, at_s in self.deadlines().items() if at_s < now_s]
 
     def stop(self, drain_s: float) -> list[str]:
         """Tell every loop to stop and wait for at most ``drain_s``;

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from daemon.http.access import Access, Gate
 from daemon.http.tokens import Client, Role, TokenFile, Tokens
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import HttpServer, bind
 from daemon.state_directory.directory import ADDRESS_FILE, write_atomically
 from tests.builders.daemon.assembly import app_of
 from tests.builders.daemon.loops import first_that
@@ -36,7 +36,7 @@ hundreds."""
 @contextmanager
 def served(app: ASGIApp, state_dir: Path | None = None) -> Iterator[HttpServer]:
     """Serve ``app`` on a free port, which ``state_dir`` records."""
-    with closing(HttpServer(app, HOST, 0)) as server:
+    with closing(HttpServer(app, bind(HOST, 0))) as server:
         server.start()
         if state_dir is not None:
             write_atomically(state_dir / ADDRESS_FILE, {"host": HOST, "port": server.port})

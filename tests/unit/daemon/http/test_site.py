@@ -25,10 +25,8 @@ from daemon.http.tokens import Role
 from daemon.http.transport.tls import ServerTls
 from daemon.status.address import DaemonAddress, running_daemon
 from daemon.status.client import fetch
-from daemon.status.routes import Views, probe_routes
 from state.errors import ConfigError, Forbidden, Transient
 from tests.builders.certificates import Certificate, a_certificate
-from tests.builders.daemon.loops import daemon_status
 from tests.builders.daemon.raw_clients import connect, connected, rest_of
 
 
@@ -50,7 +48,6 @@ class RunningSite:
 
     def __init__(self, site: Site, registry: CollectorRegistry, scheme: str = "http") -> None:
         self.port = int(site.address.rpartition(":")[2])
-        self.probes_port = int(site.probes_address.rpartition(":")[2])
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._registry = registry
 
@@ -77,10 +74,9 @@ def site(tmp_path: Path, **settings: Any) -> Iterator[RunningSite]:
     registry = CollectorRegistry(auto_describe=False)
     config = HttpConfig.model_validate({"port": 0, **settings})
     routes = [Route("/role", role, methods=["GET", "POST"])]
-    views = Views(daemon_status, tuple, registry, 300)
-    made = Site(config, routes, probe_routes(views), HttpMetrics(registry))
+    made = Site(config, routes, HttpMetrics(registry).refused_by("site"))
     with closing(made):
-        made.start(tmp_path)
+        made.start(tmp_path, ("127.0.0.1", 8471))
         yield RunningSite(made, registry, "https" if config.tls else "http")
 
 
@@ -241,22 +237,6 @@ def test_other_addresses_than_loopback_need_clients_that_are_known_or_a_statemen
     HttpConfig.model_validate({"host": host, "tokens": tokens})
 
 
-def test_probes_and_metrics_have_a_listener_that_no_client_of_the_site_reaches(tmp_path: Path) -> None:
-    with (
-        site(tmp_path, connections_max=4, connections_per_address_max=2) as running,
-        connected(running.port, 300),
-    ):
-        probes = DaemonAddress(f"http://127.0.0.1:{running.probes_port}")
-        assert [fetch(probes, path)[0] for path in ("/livez", "/readyz", "/metrics")] == [200, 503, 200]
-        assert fetch(probes, "/role")[0] == 404
-
-
-def test_silent_clients_of_the_probes_keep_no_probe_out(tmp_path: Path) -> None:
-    with site(tmp_path) as running, connected(running.probes_port, 300):
-        probes = DaemonAddress(f"http://127.0.0.1:{running.probes_port}")
-        assert [fetch(probes, "/livez")[0] for _ in range(20)] == [200] * 20
-
-
 def test_commands_on_this_machine_have_a_token_of_their_own(tmp_path: Path, tokens: dict[str, Any]) -> None:
     with site(tmp_path, tokens=tokens):
         address = running_daemon(tmp_path)
@@ -269,15 +249,11 @@ def test_commands_on_this_machine_have_a_token_of_their_own(tmp_path: Path, toke
     assert not (tmp_path / "http.token").exists()
 
 
-def test_a_port_in_use_is_a_configuration_error_for_each_listener(tmp_path: Path) -> None:
+def test_a_port_in_use_is_a_configuration_error(tmp_path: Path) -> None:
     with site(tmp_path) as running:
-        for settings, key in (
-            ({"port": running.port}, "http.port"),
-            ({"probes_port": running.port}, "http.probes_port"),
-        ):
-            with pytest.raises(ConfigError) as caught, site(tmp_path, **settings):
-                pass
-            assert caught.value.context["key"] == key
+        with pytest.raises(ConfigError) as caught, site(tmp_path, port=running.port):
+            pass
+        assert caught.value.context["key"] == "http.port"
 
 
 class TestTls:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import HttpServer, bind
 from daemon.state_directory.directory import write_atomically
 from daemon.status.address import DaemonAddress
 from daemon.status.client import fetch_status, load_status
@@ -106,7 +106,7 @@ def test_other_paths_are_not_found(server: HttpServer) -> None:
 
 def test_a_port_in_use_is_a_configuration_error(server: HttpServer, daemon: Daemon) -> None:
     with pytest.raises(ConfigError) as caught:
-        HttpServer(daemon.app(), "127.0.0.1", server.port)
+        bind("127.0.0.1", server.port)
     assert caught.value.context["key"] == "http.port"
 
 

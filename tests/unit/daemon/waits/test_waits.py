@@ -22,7 +22,7 @@ from daemon.http.endpoints import probe_response
 from daemon.http.operations import TEXT, OperationParameter
 from daemon.http.problems import Problem
 from daemon.http.transport.limits import Limits
-from daemon.http.transport.server import HttpServer
+from daemon.http.transport.server import HttpServer, bind
 from daemon.waits.conditions import Moves, Reached, Unresolved, WaitKind
 from daemon.waits.metrics import WaitMetrics
 from daemon.waits.routes import WaitAnswer, wait_route
@@ -94,7 +94,7 @@ class Served:
         other = WaitKind(name="other", build=self.positions.build)
         routes = [wait_route(self.waits, [kind, other]), Route("/livez", _livez, methods=["GET"])]
         limits = Limits(connections=connections, connections_per_address=connections)
-        self.server = HttpServer(Starlette(routes=routes), HOST, 0, limits=limits)
+        self.server = HttpServer(Starlette(routes=routes), bind(HOST, 0), limits=limits)
 
     def move(self, projection: str, event_id: int) -> None:
         self.positions.reached[projection] = event_id

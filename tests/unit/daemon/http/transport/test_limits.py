@@ -20,7 +20,7 @@ from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, pro
 from daemon.http.transport import server as server_module
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits, group_of
-from daemon.http.transport.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, HttpServer
+from daemon.http.transport.server import RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, HttpServer, bind
 from state.errors import BadInput
 from tests.builders.daemon.http_client import HOST, asked
 from tests.builders.daemon.loops import eventually
@@ -113,7 +113,7 @@ def limited(questions: Questions, refused: Counter[str], **limits: float) -> Ite
         with count:
             refused[reason] += 1
 
-    with closing(HttpServer(questions.app(), HOST, 0, limits=own, refused=refuse)) as server:
+    with closing(HttpServer(questions.app(), bind(HOST, 0), limits=own, refused=refuse)) as server:
         server.start()
         yield server
 
@@ -222,8 +222,7 @@ def test_a_request_is_answered_before_the_many_that_another_address_sent_before(
     refused_before: list[int] = []
     server = HttpServer(
         questions.app(),
-        HOST,
-        0,
+        bind(HOST, 0),
         limits=Limits(connections=64),
         refused=lambda reason: refused.update([reason]),
     )
@@ -358,7 +357,7 @@ def test_a_query_in_a_thread_may_fail_unexpectedly_without_ending_it(refused: Co
     app = Starlette(
         routes=[Route("/fails", build_endpoint((), fail)), Route("/works", build_endpoint((), lambda *_: {}))]
     )
-    with closing(HttpServer(app, HOST, 0, limits=Limits(store_workers=1))) as server:
+    with closing(HttpServer(app, bind(HOST, 0), limits=Limits(store_workers=1))) as server:
         server.start()
         assert [asked(server.port, path).status for path in ("/fails", "/works")] == [500, 200]
 

@@ -1,0 +1,117 @@
+"""The process for probes and metrics: ``python -m daemon.http.probes SETTINGS``.
+
+It has the listener, and so all clients that are silent, slow or too many. ``/livez`` is answered from the
+last report of the daemon; everything else is asked of the daemon, one query at a time. It ends with the
+daemon, however that ends, because the daemon holds the other end of its standard input. Signals to the whole
+group of processes do not end it: the daemon answers probes until it has stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from typing import BinaryIO, NoReturn
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.http.endpoints import UNROUTED, Made, made_response, metrics_response, probe_response
+from daemon.http.probes.messages import METRICS, READY, Query, Report, read_answer
+from daemon.http.transport.answering import Lane
+from daemon.http.transport.limits import PROBES
+from daemon.http.transport.server import HttpServer
+from daemon.process.logs import LogSettings, configure_logs
+from state.errors import Overloaded
+
+
+class DaemonLink:
+    """The daemon, as this process sees it."""
+
+    def __init__(self, reports: BinaryIO, queries: socket.socket) -> None:
+        """Wait for the first report. Raises EOFError if the daemon has ended."""
+        self._reports = reports
+        self._queries: BinaryIO = queries.makefile("rwb")  # type: ignore[assignment]  # it is both
+        self._refused: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._report = self._read()
+
+    def follow(self) -> NoReturn:
+        """Read reports until the daemon ends; then raise EOFError."""
+        while True:
+            self._report = self._read()
+
+    def reasons(self) -> list[str]:
+        """Return why the daemon needs a restart."""
+        return self._report.reasons(time.monotonic())
+
+    def count_refused(self, reason: str) -> None:
+        """Count a refusal, of which the daemon learns with the next query."""
+        with self._lock:
+            self._refused[reason] += 1
+
+    def ask(self, path: str, accept: str = "") -> Made:
+        """Return the daemon's answer; raise Overloaded if it ends. One thread at a time."""
+        with self._lock:
+            refused, self._refused = self._refused, Counter()
+        try:
+            Query(path, accept, dict(refused)).write(self._queries)
+            made = read_answer(self._queries)
+        except OSError:
+            made = None
+        if made is None:
+            raise Overloaded("the daemon ends", hint="Ask again when it runs.")
+        return made
+
+    def _read(self) -> Report:
+        report = Report.read(self._reports)
+        if report is None:
+            raise EOFError
+        return report
+
+
+def build_app(link: DaemonLink) -> Starlette:
+    """Return the routes. The thread for the status asks the daemon."""
+
+    async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
+        return probe_response(link.reasons())
+
+    async def readyz(request: Request) -> Response:
+        return await made_response(request, lambda: link.ask(READY), Lane.STATUS)
+
+    async def metrics(request: Request) -> Response:
+        return await metrics_response(request, lambda accept: link.ask(METRICS, accept))
+
+    routes = [
+        Route("/livez", livez, methods=["GET"]),
+        Route(READY, readyz, methods=["GET"]),
+        Route(METRICS, metrics, methods=["GET"]),
+    ]
+    return Starlette(routes=routes, exception_handlers=UNROUTED)
+
+
+def main() -> NoReturn:
+    """Serve until the daemon ends."""
+    settings = json.loads(sys.argv[1])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    configure_logs(LogSettings(settings["level"], settings["format"]))
+    try:
+        link = DaemonLink(sys.stdin.buffer, socket.socket(fileno=settings["queries"]))
+        listener = socket.socket(fileno=settings["listener"])
+        HttpServer(
+            build_app(link), listener, limits=PROBES, refused=link.count_refused, name="probes"
+        ).start()
+        link.follow()
+    except EOFError:
+        os._exit(0)  # connections are of no use to anyone without the daemon
+
+
+main()
