@@ -142,6 +142,18 @@ def test_the_position_after_events_without_an_effect_is_recorded_with_the_next_e
     assert costs == {"get_database": 1, "transaction": 1}
 
 
+def test_the_first_effect_long_after_events_without_one_costs_no_further_commit(
+    replica: FakedReplica, costs: Counter[str]
+) -> None:
+    """With hundreds of policies, others' events pass for many seconds before the next effect."""
+    replica.projection.apply([created(1)])
+    costs.clear()
+    replica.projection.apply(of_others(2))
+    replica.clock.now_s += 10 * RECORD_S
+    replica.projection.apply(inserts(10, 7))
+    assert costs["transaction"] == 2, "before the commit, and at the end of the batch"
+
+
 def test_the_position_after_events_without_an_effect_is_recorded_when_the_policy_is_closed(
     replica: FakedReplica,
 ) -> None:
