@@ -4,14 +4,14 @@ threads, descriptors, connections, processor and memory, and how late commits ar
 Each number of policies has its own databases on the source, with one small transactional table each, and its
 own daemon, which bootstraps one policy for each database. ``follows`` is the time from the first start of the
 daemon until all of them are bootstrapped and follow, ``restart`` the time from a later start until they
-follow. Counts and the idle figures are read after the first start, while nothing is written. Then writers
-insert into one database after the other, at 3 and at 20 transactions per second over all of them; ``rate`` is
-what they reached. ``cpu_per_event`` is the processor time of the daemon from the first
-commit until the last one is visible, with what it uses when idle, divided by the events that the source
-logged. ``rss_busy`` is the highest value in that time. Latencies are those of ``commit_to_visible`` in the
-benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an answer while nothing is
-written, ``samples`` the number of metrics, and ``stop`` the time from the signal until the daemon has ended.
-``--quick`` leaves out the largest number and measures for a shorter time.
+follow. Counts and the idle figures are read after the first start, while nothing is written; ``idle_cpu``
+includes the process for probes. Then writers insert into one database after the other, at 3 and at 20
+transactions per second over all of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor
+time of the daemon from the first commit until the last one is visible, with what it uses when idle, divided
+by the events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are those of
+``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an
+answer while nothing is written, ``samples`` the number of metrics, and ``stop`` the time from the signal
+until the daemon has ended. ``--quick`` leaves out the largest number and measures for a shorter time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from bench.events.daemon_process import get_pid, read_cpu_s, read_rss_mb
+from bench.events.daemon_process import find_probes, get_pid, read_cpu_s, read_rss_mb
 from bench.events.environment import make_name, open_stack, say, wait_for
 from bench.events.writer import TABLE, Commit, Load, Writer
 from bench.report import Row, main, row
@@ -123,9 +123,11 @@ def name_on_target(db: str) -> str:
 
 def measure_idle(endpoints: Endpoints, pid: int, number: int, seconds: float) -> Iterator[Row]:
     """Measure the daemon while nothing is written."""
-    before_s = read_cpu_s(pid)
+    probes = find_probes(pid)
+    before_s = read_cpu_s(pid) + read_cpu_s(probes)
     time.sleep(seconds)
-    yield row(f"idle_cpu_{number}", (read_cpu_s(pid) - before_s) / seconds * 100, "%", at_most=3)
+    used_s = read_cpu_s(pid) + read_cpu_s(probes) - before_s
+    yield row(f"idle_cpu_{number}", used_s / seconds * 100, "%", at_most=3)
     threads, descriptors = (len(list(Path(f"/proc/{pid}/{each}").iterdir())) for each in ("task", "fd"))
     yield row(f"threads_{number}", threads, "", at_most=80)
     yield row(f"descriptors_{number}", descriptors, "", at_most=4 * number + 200)
