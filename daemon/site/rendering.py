@@ -17,7 +17,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from daemon.terminal.layout import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, id_text, number_text
 from state.value_text import count_text
 
 
@@ -89,6 +89,7 @@ def _environment() -> Environment:
         "percent": percent_text,
         "size": bytes_text,
         "number": number_text,
+        "id": id_text,
         "count": count_text,
         "duration": duration_text,
         "moment": moment_text,

@@ -177,6 +177,18 @@ class ReplicationProjection:
         """
         return self._opening.awaits_request()
 
+    def find_missing_action(self) -> str | None:
+        """Return the action of an operator without which the policy does nothing, as a sentence with its
+        command; None if there is none, or if the target does not answer.
+        """
+        name = self._context.policy.name
+        if self.pause.since_s() is not None:
+            return f"The policy is paused: run 'tideline resume {name}'."
+        with suppress(TidelineError):
+            if self.awaits_request():
+                return f"The policy waits for its bootstrap: run 'tideline bootstrap {name}'."
+        return None
+
     def request_bootstrap(self, request: BootstrapRequest) -> BootstrapRequest:
         """Let ``open`` bootstrap a new policy; raise InvalidRequest if it has a replica, or is paused."""
         name = self._context.policy.name

@@ -89,7 +89,7 @@ class LoadFollower:
                 hint="Run 'tideline status' to list the tables that need a release.",
             )
         if not waiting.resumes:
-            return Release(table, None, "it already waits for its load")
+            return Release(table, None, "its load was requested before")
         if load:
             return self._load_instead(table, "a load was requested")
         return Release(table, waiting.snapshot_event_id + 1, None)

@@ -50,7 +50,9 @@ class Pause:
                 put_pause(since_s, txn)
         return since_s
 
-    def end(self) -> None:
-        """Resume the policy."""
+    def end(self) -> bool:
+        """Resume the policy; return whether it was paused."""
+        was_paused = self.since_s() is not None
         with self._store.transaction() as txn:
             put_pause(None, txn)
+        return was_paused
