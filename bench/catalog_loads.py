@@ -1,7 +1,7 @@
 """The load of one large table while events of another are applied,
 in one process, as in the daemon: calls in their own thread.
 
-Measured are the duration of the load, the longest time that events waited for it (the longest call of
+It measures the duration of the load, the longest time that events waited for it (the longest call of
 ``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other
 processes), the longest time between two signs of life of the follower, the longest WAL file, and the peak of
 the process's memory above that before the load. Meanwhile another process syncs a small file in the same
@@ -114,7 +114,7 @@ def _measuring_syncs(path: Path) -> Iterator[list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What a load took; ``peak_bytes`` is above the memory before it."""
+    """The costs of a load; ``peak_bytes`` is the memory in addition to that before the load."""
 
     load_s: float
     blocked_s: float
@@ -220,7 +220,7 @@ class _Case:
             self._source.add("small", format_minute(number), "x")
             self._source.drop("small", format_minute(number), "x")
         found = self._source.events[start:]
-        # Only counted from now on
+        # Counted only from here
         self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]
         return found
 

@@ -1,4 +1,4 @@
-"""The main job, end to end, on real components.
+"""Shows the replication from end to end, on real components.
 
 Starts Kafka, two Hive 4 clusters and Tideline between them. Runs a workload on the source and shows the
 events on their way. Then reads the same tables through SQL on both clusters and shows them side by side. The

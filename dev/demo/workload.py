@@ -23,7 +23,7 @@ class Step:
     sql: str
     must_fail: bool = False
     settings: tuple[tuple[str, str, str], ...] = ()
-    """(name, value during the step, value after it)."""
+    """Name, value during the step, and value after it."""
 
 
 ROLL_BACK_AFTER_WRITING: Final = (

@@ -1,4 +1,4 @@
-"""A Docker engine for tests: an existing one, or else a private one.
+"""A Docker engine for tests: an existing one, otherwise a private one.
 
 ``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no
 engine responds and the user is root on Debian, a private ``dockerd`` runs as long as the command. It has its

@@ -164,7 +164,7 @@ class Opening:
         and list the tables without replication, once.
 
         A policy of an older version, or without its state file, has neither. A version that recognises more
-        of them lists the tables again. The bootstrap of a new policy has looked at each table already.
+        of them lists the tables again. The bootstrap of a new policy has examined each table already.
         """
         position = self.recorded.current.event_id
         has_functions = self.store.get(functions.LOADED_KEY) is not None
@@ -180,7 +180,7 @@ class Opening:
             txn.put(KINDS_KEY, KINDS)
 
     def _load_readable_views(self) -> None:
-        """Load views left out for want of a policy for a database that they read."""
+        """Load views that were left out because no policy replicated a database that they read."""
         readable = list_readable_views(self.context)
         for view in readable:
             self.context.tables.unreplicated.remove(view)
@@ -188,8 +188,8 @@ class Opening:
             self.loads.request(readable, "in-scope")
 
     def _distrust_state(self) -> None:
-        """Note up to which event an earlier process may have
-        replayed more than the state and the target's position say.
+        """Record up to which event an earlier process may have replayed more than the state and the target's
+        position show.
 
         The target's position is never ahead of a state that is not older than it.
         """

@@ -41,7 +41,7 @@ class KeyDemand(Protocol):
 
     @property
     def failure(self) -> str:
-        """Why the key log was unusable last; empty while it works."""
+        """Why the key log failed last; empty while it works."""
 
     def read(self) -> RequestedKeys:
         """Return the currently requested keys."""

@@ -15,7 +15,7 @@ part of it.
 
 Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The
 class path of Spark's launcher begins with a directory of settings, and lists the jars in the order of their
-directory on disk. So the jars are also named in front of it, sorted.
+directory on disk. So Tideline puts the jars in front of it as well, sorted.
 """
 
 from __future__ import annotations

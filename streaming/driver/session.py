@@ -93,8 +93,8 @@ def start(
     ignores their errors: they may only do work in advance that happens again later.
 
     With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the
-    machine's Maven repository, unless Spark's own jars include it, as in the image. In that case remote
-    executors, whose Spark may lack the jar, receive the driver's jar.
+    machine's Maven repository, unless Spark's own jars include it, as in the image. In this case, the driver
+    sends its jar to remote executors, whose Spark may lack it.
     """
     require_installation()
     require_configuration(settings.master)

@@ -174,8 +174,8 @@ def end_group(
     """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
     A leader that has ended is not signalled, because its process id may have been reused. A child is always
-    reaped: a process object that is forgotten before would raise a warning in whatever runs when it is
-    collected.
+    reaped. Otherwise Python would warn when it collects the process object, at some later and unrelated
+    moment.
     """
     waits_s = {sign: timeout_s} | {signal.SIGKILL: KILLED_S}
     for each, wait_s in waits_s.items():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 RETRY_S: Final = 30.0
-"""Pause after a cycle that ended early, if the next one is not due before."""
+"""Pause after a cycle that ended early, unless the next one is due sooner."""
 JOIN_S: Final = 30.0
 
 

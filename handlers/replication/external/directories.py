@@ -30,13 +30,13 @@ _DEPTH_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A directory of the source and the one of the target that gets its files, with everything below."""
+    """A directory tree of the source, and the directory of the target that gets its files."""
 
     source: Location
     target: Location
     depth: int = 0
     is_replaced: bool = False
-    """Whether the target's directory has only files that the source's has (``TableDirectories``)."""
+    """Whether to remove files that the source's directory does not have (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)

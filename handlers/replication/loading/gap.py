@@ -1,6 +1,6 @@
 """Crossing a gap: events that log and topic lost before a policy applied them.
 
-The changes of the lost events are unknown: every table of the policy gets a load, and following continues
+The changes of the lost events are unknown. So every table of the policy gets a load, and following continues
 after the newest event of the source. The order matters as in a bootstrap: read the event id first, and list
 the tables afterwards.
 

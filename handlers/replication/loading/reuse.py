@@ -4,9 +4,9 @@ It drops the tables of the target database without their files, and the loads cr
 directories. A load copies only files that differ, and removes others that are not part of the table
 (``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
-Hive keeps the write ids of a table dropped without its files, and a load could not set them then. It forgets
-them with a table dropped with its files. This step therefore creates an empty table of the same name in its
-own directory, and drops it.
+Hive keeps the write ids of a table that was dropped without its files, so that a load could not set them. It
+forgets them when a table is dropped with its files. This step therefore creates an empty table of the same
+name in a separate directory, and drops it.
 
 It also removes directories that no table of the source explains, with the tables and partitions that the
 source does not have. The load removes a partition that the source drops between this and its table's load
@@ -90,7 +90,7 @@ def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, 
 
 
 def forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
-    """Let Hive forget the write ids of a table that does not exist; its files at ``location`` stay.
+    """Make Hive forget the write ids of a table that does not exist; the files at ``location`` stay.
 
     If the location is unknown, as after a crash, it removes files in the directory of its name.
     """

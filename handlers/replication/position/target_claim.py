@@ -1,6 +1,5 @@
-"""The claim of the target database, once per process, when it first opens the policy.
-
-The order of the steps matters, because the process may be killed between any two:
+"""The claim of the target database: each process makes it once, when it first opens the policy. The order of
+the steps matters, because the process may be killed between any two:
 
 1. Compare the target with the policy's state: a target restored from a backup, or that is a replica of
    another source, is refused before anything is written.
@@ -43,7 +42,9 @@ WRITTEN_KEY: Final = b"target/last-id"
 DATABASE_KEY: Final = b"target/database"
 """The name of the target database that the state belongs to."""
 BASE_KEY: Final = b"target/external-base"
-"""Where the state's external tables are on the target; empty if the target chose their places."""
+"""``external_base`` of the policy when the state was written; empty if the target chose the locations of
+external tables.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The pause of a policy: an operator stops it for a while, and a restart of the daemon does not resume it.
+"""The pause of a policy: an operator stops replication for a while, and a restart of the daemon does not
+resume it.
 
 It is in the policy's state file, and among the parameters that the target database keeps (``kept_entries``):
 a daemon that takes over the policy without this file does not resume it either.

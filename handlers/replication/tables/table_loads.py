@@ -30,8 +30,8 @@ Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap", "files-gon
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """A table that waits for its load, is being loaded, or was loaded.
-    The field names are those of the stored JSON.
+    """A table that waits for its load, is loading, or was loaded. The field names are those of the stored
+    JSON.
     """
 
     table: str
@@ -55,7 +55,7 @@ class TableLoad:
     problem: str | None = None
     """Why it failed the last time."""
     resumes: bool = False
-    """The rows are those of before a quarantine, and the table resumes at its stop."""
+    """Whether the table resumes at its stop after a quarantine, with the rows from before it."""
     cause: str | None = None
     """Why it is loaded again without a request."""
 
@@ -154,7 +154,7 @@ class TableLoads(TableEntries[TableLoad]):
         return entry is not None and entry.is_loaded and write_id <= entry.write_id
 
     def request(self, table: str, reason: Reason, *, cause: str | None = None) -> TableLoad:
-        """Make ``table`` wait for a new load, in place of an earlier one."""
+        """Make ``table`` wait for a new load, which replaces an earlier one."""
         self._cancel(table)
         cause = cause if cause is None else cause[:1000]
         return self.put(TableLoad(table, uuid.uuid4().hex, reason, int(time.time()), cause=cause))

@@ -120,7 +120,7 @@ def is_plain_managed(table: Table) -> bool:
 
 
 def translate_plain_table(table: Table, target: Metastore) -> Table:
-    """Change a plain managed table of the source into the target's form; return the table, others unchanged.
+    """Change a plain managed table of the source into the target's form; return any other table unchanged.
 
     Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
     owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose

@@ -1,7 +1,7 @@
 """Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
 
-Hive moves no file then: readers see the content of the new directory. Replay completes the target's copy of
-that directory first. The change of the metadata then shows it in one step, as at the source. The old
+Hive then moves no file, and readers see the content of the new directory. Replay completes the target's copy
+of that directory first. The change of the metadata then shows it in one step, as at the source. The old
 directory keeps its files at the source as well.
 
 The target's directory depends only on the source's: a repeated event finds its work done. That also works for
@@ -135,8 +135,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Give the table and its partitions the new place of their files, the partitions first: a repetition is
-    possible.
+    """Set the new location of the partitions, and then that of the table, so that a killed run can repeat
+    this.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
