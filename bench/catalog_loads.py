@@ -1,10 +1,10 @@
-"""The load of one large table while events of another are applied,
-in one process, as in the daemon: calls in their own thread.
+"""The load of one large table while events of another are applied. Both run in one process, as in the daemon,
+with calls in a separate thread.
 
 It measures the duration of the load, the longest time that events waited for it (the longest call of
 ``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other
-processes), the longest time between two signs of life of the follower, the longest WAL file, and the peak of
-the process's memory above that before the load. Meanwhile another process syncs a small file in the same
+processes), the longest time between two heartbeats of the follower, the longest WAL file, and the peak of the
+process's memory in addition to that before the load. Meanwhile another process syncs a small file in the same
 directory: an event cannot be committed in less time than that takes.
 """
 

@@ -2,7 +2,7 @@
 filters in many threads on one table while its events are applied, in one process.
 
 It measures the events per second in relation to as many events without readers (the median of some pairs of
-measurements), the longest time between two signs of life of the follower, and how many filters were answered
+measurements), the longest time between two heartbeats of the follower, and how many filters were answered
 meanwhile.
 """
 

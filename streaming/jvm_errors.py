@@ -215,7 +215,7 @@ def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
 
 
 def run_error(causes: Sequence[Cause]) -> TidelineError | None:
-    """Return the error of a running session if its environment or a damaged file caused it, otherwise None."""
+    """Return the error of a running session if its environment or a damaged file caused it, or None."""
     context = {"reason": " | ".join(map(str, causes))[:REASON_CHARS]}
     if find_cause(causes, DAMAGED):
         return StateCorrupt("a file of a flat table is not an ORC file", **context)
@@ -269,8 +269,8 @@ def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None
 
 
 def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
-    """Return the setting that ``text`` is about:
-    it names the service or the value of the setting, or the setting itself.
+    """Return the setting that ``text`` concerns; the text may name the setting, its value, or the service
+    that it configures.
     """
     if service := _SERVICE.search(text):
         return SERVICES.get(service[1]) if service[2] == "starting from" else "spark.driver.bindAddress"

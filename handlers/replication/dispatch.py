@@ -310,7 +310,7 @@ class Dispatcher:
         """Handle an undecodable event as a failure of its table;
         without a table, load those that it may have changed.
 
-        Raises the event's error if it concerns the policy, and the policy is to stop at failures.
+        Raises the event's error if it concerns the policy, and the policy stops at failures.
         """
         if event.kind in IGNORED_IF_UNDECODABLE:
             return NOTHING_TO_DO

@@ -1,9 +1,9 @@
-"""Opening a policy: at the start of the process, and again after each error that ended its following.
+"""Opens a policy, at the start of the process and after each error that ended the following.
 
 A new policy begins its bootstrap. After a crash, or without the state file, the target's ``repl.last.id`` may
 be ahead of the recorded position: replay records events up to that id in the write-id mapping and does not
-apply them again. A lost or old state does not know the progress of an earlier process. For events up to the
-source's newest one at this time, the target is therefore checked (``OpeningMarks``).
+apply them again. A lost or old state does not have the progress of an earlier process. Replay therefore
+checks the target before it applies events up to the source's newest one at the opening (``OpeningMarks``).
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from state.store import Store
 log = structlog.get_logger(__name__)
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
-"""Highest source transaction that may be open on the target although the mapping does not know it (the state
-file is lost)."""
+"""Highest source transaction that may be open on the target although the mapping does not contain it, because
+the state file is lost.
+"""
 
 STATE_LOST: Final = "no state of this policy; replication continues from the target's own position"
 

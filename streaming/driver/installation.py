@@ -105,7 +105,7 @@ def _find_java_homes() -> list[Path]:
 
 
 def _read_major_version(home: Path) -> int:
-    """Return the major version of a Java, from its file ``release`` or by running it; 0 if it cannot be run."""
+    """Return the major version of a Java, from its file ``release`` or by running it; 0 if that fails."""
     with suppress(OSError):
         if named := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE):
             return int(named[1])

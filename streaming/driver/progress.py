@@ -72,7 +72,7 @@ def batch_event(
     """Return the event of a completed batch.
 
     ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why
-    requested keys could not be read or a snapshot not be stored.
+    requested keys could not be read, or a snapshot could not be stored.
     """
     states = [slot.state for slot in layout.slots]
     return {

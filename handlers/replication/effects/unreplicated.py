@@ -3,9 +3,9 @@ the target. Materialized views and their rebuilds belong here. Hive's own replic
 (hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that
 belongs to another snapshot.
 
-Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The
-names are therefore part of the projection's state, with the reasons, which the status shows. An event shows
-one of these signs, with these consequences:
+Most events contain the object of their table, which shows the obstacle; some, such as allocations, do not.
+The state of the projection therefore keeps the names of these tables with the reasons, and the status shows
+them. An event shows one of these signs, with these consequences:
 
 - ``REPLICATED``: the table has neither an obstacle nor an entry. Replay applies the event.
 - ``LEFT_OUT``: its object has an obstacle. It gets an entry, and replay skips the event.
@@ -278,7 +278,7 @@ def record_existing(event_id: int, context: Context) -> None:
 
 
 def list_readable_views(context: Context) -> list[str]:
-    """Return the listed views that can be replicated now: the objects that they read are replicated since,
+    """Return the listed views that can be replicated now: the objects that they read are replicated by now,
     for example by another policy.
     """
     policy, source = context.policy, context.source

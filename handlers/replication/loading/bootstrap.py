@@ -90,8 +90,8 @@ def begin_bootstrap(
     nothing.
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
-    it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
-    unless ``reuses_files``: then it replaces them and copies only files that differ (``reuse``).
+    it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created. With
+    ``reuses_files``, it replaces them instead and copies only files that differ (``reuse``).
     """
     recorded = store.get(POSITION_KEY)
     if recorded is not None:

@@ -26,7 +26,7 @@ from state.errors import GapDetected, NotFound, ServerFault, TidelineError, Unlo
 
 
 TURN_S: Final = 2.0
-"""How long a table catches up before the next batch of the others."""
+"""How long tables may catch up before the next batch of other tables."""
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +140,7 @@ class LoadFollower:
         self.context.tables.loads.remove(table)
 
     def _forget(self, table: str) -> None:
-        """Forget a table before the replacement of its rows. Transactions that wrote into it still end on the
+        """Forget a table whose rows will be replaced. Transactions that wrote into it still end on the
         target.
         """
         self.files.discard_table(table)

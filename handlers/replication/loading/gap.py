@@ -50,9 +50,7 @@ def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower)
 
 
 def _require_gap(context: Context, position: int) -> None:
-    """Raise InvalidRequest if the source's log still has the event after ``position``, or does not have it
-    yet.
-    """
+    """Raise InvalidRequest unless the source's log has lost the event after ``position``."""
     current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)
     if current > position and (not events or events[0].eventId != position + 1):

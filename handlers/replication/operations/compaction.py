@@ -192,8 +192,8 @@ def _build_backlog(
 def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list[ShowCompactResponseElement]]:
     """Return the compactions in one state by database, the newest first.
 
-    One call reads those of all databases. If there are more than the call returns, each database is read
-    alone, because those of a single one may have filled the answer.
+    One call reads those of all databases. If the answer is full, each database is read separately, because a
+    single one may have filled it.
     """
     answered = target.show_compactions(state=STATES[state], limit=READ_MAX)
     if len(answered) >= READ_MAX:

@@ -159,13 +159,14 @@ class RecordedPosition:
 
 
 TARGET_LAG_S: Final = 1.0
-"""How long the target's position may stay behind while events are replayed, unless other policies have their
-turns in the meantime."""
+"""How long the target's position may lag while events are replayed; longer if other policies take their turns
+first.
+"""
 
 TARGET_POSITION_S: Final = 60.0
-"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Otherwise the
-position of a quiet database would become older than the source's log, and a replica without its state file
-could not continue from it.
+"""After this time without an event that concerns the policy, the target's ``repl.last.id`` is raised.
+Otherwise the position of a quiet database would become older than the source's log, and a replica without its
+state file could not continue from it.
 """
 
 

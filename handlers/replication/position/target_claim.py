@@ -1,5 +1,6 @@
-"""The claim of the target database: each process makes it once, when it first opens the policy. The order of
-the steps matters, because the process may be killed between any two:
+"""The claim of the target database: each process makes it once, when it first opens the policy.
+
+The order of the steps matters, because the process may be killed between any two:
 
 1. Compare the target with the policy's state: a target restored from a backup, or that is a replica of
    another source, is refused before anything is written.
@@ -171,7 +172,7 @@ class TargetClaim:
     ) -> bool:
         """Compare the target with the state (step 1); return whether the state is out of date.
 
-        The target's position is never ahead of a state that is not older than it.
+        The target's position is never ahead of an up-to-date state.
         """
         database, name = self._context.policy.target_db, self._context.policy.name
         if parameters.get(fencing.RETIRED) == name:
@@ -191,7 +192,9 @@ class TargetClaim:
         )
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
-        """Take over the target's facts about its tables; without any, every table waits for a load."""
+        """Take over the entries of tables from the target; without a complete list, every table waits for a
+        load.
+        """
         context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
         for entry in entries.quarantined:

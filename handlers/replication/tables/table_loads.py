@@ -36,8 +36,7 @@ class TableLoad:
 
     table: str
     load_id: str
-    """Names this load on the target, so that a restarted load continues with its own table and never with
-    another."""
+    """Identifies this load on the target, so that a restarted load continues with its own table."""
     reason: Reason
     requested_s: int
     """Unix time of the request."""
@@ -111,7 +110,7 @@ class TableLoads(TableEntries[TableLoad]):
         self._worker: LoadWorker | None = None
 
     def subscribe(self, worker: LoadWorker) -> None:
-        """Inform ``worker``, which loads the waiting tables, before a change that concerns its work."""
+        """Notify ``worker``, which loads the waiting tables, before each change that affects its work."""
         self._worker = worker
 
     def remove(self, table: str) -> None:

@@ -125,8 +125,8 @@ def translate_plain_table(table: Table, target: Metastore) -> Table:
     Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
     owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose
     ``metastore.metadata.transformer.class`` is empty. The metastore translates only CREATE_TABLE. An
-    ALTER_TABLE with the source's table would make the target's managed again, so every later request contains
-    the translated table. A target that does not translate keeps them as they are.
+    ALTER_TABLE with the source's table would make the target's table managed again, so every later request
+    contains the translated table. A target that does not translate keeps such tables as they are.
     """
     if is_plain_managed(table) and target.translates_plain_tables():
         table.tableType = "EXTERNAL_TABLE"

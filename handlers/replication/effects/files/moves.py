@@ -170,13 +170,12 @@ def has_left_base(before: Table, after: Table, context: Context) -> bool:
 
 
 def return_to_base(before: Table, after: Table, context: Context) -> None:
-    """Place a renamed table, and its partitions that moved with it at the source,
-    at the path that the source has now.
+    """Move a renamed table, and the partitions that moved with it at the source, to the source's new path.
 
     The target's metastore ignores a location in the request for a rename, and moves the directory to its own
-    default. Nothing may stay there, because it refuses to rename another table to a name whose directory
-    exists. A repeated event continues as long as the table is there, so the directory is removed before the
-    table has its new place.
+    default. Nothing may remain there, because the metastore refuses to rename another table to a name whose
+    directory exists. A repeated event continues while the table is in that directory, so the directory is
+    removed before the table gets its new location.
     """
     name, source = (after.tableName or "").lower(), after.sd.location
     place, mapped = context.table_cache.location(name), map_external_location(source, context.policy)
