@@ -154,8 +154,8 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         if size_bytes > CHUNK:
             shutil.rmtree(out, ignore_errors=True)
         elif out.exists():
-            # ext4 does not give away the inodes of files that were removed in the last minutes, and would
-            # search past them for each new file.
+            # ext4 does not reuse the inodes of files that were removed in the last minutes, and would search
+            # past them for each new file.
             out.rename(directory / f"removed{next(removed)}")
         out.mkdir()
         os.sync()

@@ -131,7 +131,7 @@ def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
         for number in range(clients):
             source = (f"127.0.1.{number % 20 + 1}", 0)
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10, source))
-            with suppress(OSError):  # given up for others
+            with suppress(OSError):  # the server gave up this request in favour of others
                 client.sendall(request)
                 for _ in range(size_bytes // len(filler)):
                     client.sendall(filler)

@@ -105,7 +105,8 @@ def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> No
             pause.wait(REFRESH_S)
         if (failed := writer.failed_step()) is not None:
             raise ComponentFailed(f"the step '{failed.step.title}' failed: {failed.error}")
-        # Not the daemon's own count of events behind: it does not know events that its relay has not met yet.
+        # Do not use the daemon's own count of events behind, which lacks events that its relay has not read
+        # yet.
         with Metastore(endpoints.source.metastore) as metastore:
             newest = metastore.current_event_id()
         deadline = time.monotonic() + CATCH_UP_S

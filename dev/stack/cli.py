@@ -33,7 +33,9 @@ from dev.stack.process.owner_watch import stop_all
 
 STACK_LOCKS: Final = ("kafka", "hive", "compiler")
 """The locks of Kafka, of both Hive clusters, and of the compiler of the harness."""
-DEFAULT_DIR = Path("build") / "stack"  # not a hidden name: Hive reads no data below one
+DEFAULT_DIR = (
+    Path("build") / "stack"
+)  # must not be hidden, because Hive reads no data below a hidden directory
 _dir = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=DEFAULT_DIR, show_default=True
 )

@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> int:
                 os.environ |= {
                     "DOCKER_HOST": host,
                     "TESTCONTAINERS_RYUK_DISABLED": "true",
-                }  # its image cannot be pulled
+                }  # Ryuk's image cannot be pulled
             ensure_base()
             print(
                 f"Docker engine and base image are ready after {time.monotonic() - began:.1f} s", flush=True

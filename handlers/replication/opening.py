@@ -43,8 +43,9 @@ STATE_LOST: Final = "no state of this policy; replication continues from the tar
 
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
-"""Number of recognised kinds of tables without replication (``replicability``); another number lists them
-again."""
+"""Number of kinds of tables without replication that this version recognises (``replicability``). If the
+stored number differs, the tables are listed again.
+"""
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
 """The source's newest event at an opening of the policy with a lost or old state: the target may have events

@@ -291,7 +291,7 @@ class ReplicationProjection:
         return cross_gap(self._context, self._recorded, self.loads)
 
     def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
-        """Return the plan of ``prune``; all tables that left the policy if none is named."""
+        """Return the plan of ``prune``; without names, for all tables that left the policy."""
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:

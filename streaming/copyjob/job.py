@@ -117,7 +117,7 @@ def run_job(
             _run_shares(context, settings, copies, progress)
             remove_former_pods(
                 spark, label
-            )  # not at the start: pods of a driver that was just killed have not ended yet
+            )  # not at the start, when the pods of a driver that was just killed still run
             return _count_failed_tasks(context)
 
 

@@ -73,7 +73,7 @@ def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
     if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
         return {}
     if os.environ.get("SPARK_CONF_DIR", SETTINGS) != SETTINGS or not is_whole(path):
-        return {}  # a directory of the user's may set the class path, too
+        return {}  # the user's settings directory may set the class path, too
     return {OPTIONS: f'"-XX:SharedArchiveFile={path}" -Xshare:auto {_SILENT}', CLASS_PATH: build_class_path()}
 
 

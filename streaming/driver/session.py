@@ -100,7 +100,7 @@ def start(
     require_configuration(settings.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     archive = class_archive.build_conf(settings.conf)
-    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs unless configured otherwise
+    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs by default
     if settings.master.startswith("local"):
         # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)

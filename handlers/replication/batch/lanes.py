@@ -51,7 +51,7 @@ class Lanes:
     def __init__(self, context: Context, count: int) -> None:
         self._context = context
         self._threads = context.threads.user(count)
-        # One more than there are lanes is enough, and one lane at a time uses each.
+        # One connection more than lanes is enough, and each is used by one lane at a time.
         self._clients = [context.target.clone() for _ in range(count)]
         self._unused = list(self._clients)
 

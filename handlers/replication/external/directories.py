@@ -198,7 +198,9 @@ class DirectoryCopier:
                 each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
             )
         failures = (each for each in outcomes.values() if isinstance(each, TidelineError))
-        return next((each for each in failures if not isinstance(each, FileLost)), None)  # else it vanished
+        return next(
+            (each for each in failures if not isinstance(each, FileLost)), None
+        )  # a lost file has vanished
 
     def _remove(self, tree: Tree, names: Sequence[str]) -> None:
         if names:

@@ -47,8 +47,8 @@ STATISTICS: Final = frozenset(
 
 
 def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
-    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or none in the JSON
-    that Hive writes.
+    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or if it is not the
+    JSON that Hive writes.
     """
     try:
         mark = orjson.loads((parameters or {}).get(ACCURATE, ""))

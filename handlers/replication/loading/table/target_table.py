@@ -3,8 +3,8 @@
 It carries the parameter ``tideline.load`` with the id of the load until it is complete: no reader mistakes it
 for a finished one, and a restarted load continues with it. A transactional table shows none of its rows until
 it has write ids, which it gets last and at once. Before that, the table stores the result of the load
-(``tideline.load.result``): a restart in between returns the same event and write id, and does not take rows
-of a later snapshot for those of the shown one.
+(``tideline.load.result``): a restart in between returns the same event and write id, and does not mistake
+rows of a later snapshot for those that the table shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 LOAD: Final = "tideline.load"
 ORIGIN: Final = "tideline.load.origin"
-"""Identifies the table at the source: a new one under the same name is another."""
+"""Identifies the table at the source, to distinguish it from a new one of the same name."""
 RESULT: Final = "tideline.load.result"
 _OWN: Final = (LOAD, ORIGIN, RESULT)
 
