@@ -99,7 +99,7 @@ def _measure(name: str, followers: Sequence[Follower], partitions: int, *, reade
 
 @contextmanager
 def _measuring_syncs(path: Path) -> Iterator[list[float]]:
-    """Sync a small file in another process meanwhile; provides the longest time at the end."""
+    """Sync a small file in another process during the block; provides the longest time at the end."""
     found: list[float] = []
     command = [sys.executable, "-c", SYNC_PROGRAM, str(path), str(os.getpid())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""The costs of policies in trouble for the others of their daemon.
+"""The costs that policies in trouble cause for the other policies of their daemon.
 
 Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
 benchmark ``policies``, next to two others, of which one has a stopped target and one a full state disk. The

@@ -146,7 +146,7 @@ class KerberizedStack(Stack):
 
 
 def _without_kerberos(settings: ClusterSettings) -> ClusterSettings:
-    """Return settings of a process with SASL and without tickets, as jobs on a cluster have them."""
+    """Return the settings of a process that uses SASL without tickets, like a job on a cluster."""
     extra = {name: value for name, value in settings.extra.items() if not name.startswith("hadoop.security")}
     return replace(settings, extra=extra, jars=settings.jars[1:])
 

@@ -173,7 +173,7 @@ class WorkAhead:
 
     def _is_in_load(self, event: Event, table: str) -> bool:
         """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and
-        would take its statistics for late ones.
+        would treat its statistics as late ones.
         """
         loads = self._context.tables.loads
         write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None

@@ -51,8 +51,8 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 def delete(event: StatisticsDeleted, context: Context) -> None:
     """Delete the statistics of a column; skip missing ones, and those of a dropped table.
 
-    Hive refuses the deletion for transactional tables: no source logs one. An event without a column deleted
-    all of them in Hive 3.1 and none in 4.2; the present statistics of the source show which.
+    Hive refuses the deletion for transactional tables, so no source logs it. An event without a column
+    deleted all statistics in Hive 3.1, and none in 4.2; the source's present statistics show which.
     """
     assert event.table is not None
     try:

@@ -181,8 +181,8 @@ class _BootstrapRun:
             raise last_error
 
     def _next_outcome(self, open_loads: dict[str, TableLoad]) -> _Outcome | None:
-        """Wait a moment for the end of an attempt, and return tables to the workers whose pause is over;
-        raises Interrupted.
+        """Wait briefly for the outcome of an attempt, and return it if there is one. Give tables whose pause
+        is over to the workers again. Raises Interrupted.
         """
         if self._options.is_stopping():
             raise Interrupted("the bootstrap was stopped", policy=self._context.policy.name)

@@ -146,7 +146,9 @@ class LoadThread:
             run.error = Inconsistent("the load of a table failed unexpectedly", reason=repr(error))
 
     def find_next_try_s(self, table: str) -> float | None:
-        """Return the Unix time of the next try of a load that failed, None for any other; for any thread."""
+        """Return the Unix time of the next try of a failed load, None if the load has not failed; for any
+        thread.
+        """
         due_s = self._due_s.get(table)
         return None if due_s is None else time.time() + max(0.0, due_s - self._clock())
 

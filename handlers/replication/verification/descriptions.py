@@ -50,7 +50,9 @@ class Statistics:
 
     @property
     def is_accurate(self) -> bool:
-        """Whether Hive may use them. For a transactional table, the mark must also name the basic ones."""
+        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic ones,
+        too.
+        """
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
 

@@ -164,7 +164,7 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
 
 
 def has_left_base(before: Table, after: Table, context: Context) -> bool:
-    """Whether a rename has moved the table's directory, on the target away from ``external_base``."""
+    """Whether a rename has moved the table's directory, which on the target leaves ``external_base``."""
     is_moved = before.sd.location != after.sd.location
     return is_moved and is_external(after) and context.policy.external_base is not None
 

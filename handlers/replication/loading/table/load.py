@@ -207,8 +207,8 @@ class _TableLoader:
 
 
 def load_constraints(table: str, tools: LoadTools) -> None:
-    """Give the target's table the constraints of the source's,
-    and foreign keys as far as both tables exist.
+    """Add the constraints of the source's table to the target's, and foreign keys for which both tables
+    exist.
     """
     policy = tools.policy
     constraints = {

@@ -42,7 +42,7 @@ class TargetPartition:
     definition: Partition
     """Required definition on the target, with the target's location."""
     is_stored: bool
-    """Whether the target had this definition when the partition got there."""
+    """Whether the target stored exactly this definition when the partition was added."""
 
     @property
     def location(self) -> str | None:
