@@ -1,7 +1,7 @@
 """The workload of the demo:
 one statement of every kind that a replica must follow, and the writer that runs them on the source.
 
-The integration tests use the same statements, so the demo shows what is tested.
+The integration tests use the same statements.
 """
 
 from __future__ import annotations

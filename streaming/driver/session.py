@@ -92,7 +92,7 @@ def start(
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. It
     ignores their errors: they may only do work in advance that happens again later.
 
-    With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the
+    With ``kafka`` and without ``settings.jars``, Spark fetches the Kafka source of its version from the
     machine's Maven repository, unless Spark's own jars include it, as in the image. In this case, the driver
     sends its jar to remote executors, whose Spark may lack it.
     """

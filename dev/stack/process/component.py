@@ -36,8 +36,8 @@ memory of a JVM."""
 class Component(ABC):
     """A process that can be started, checked, stopped and killed.
 
-    Subclasses define what to run (``command``, ``environment``), what must exist first (``prepare``) and when
-    it is ready (``check_ready``).
+    Subclasses define the program (``command``, ``environment``), the files that must exist first
+    (``prepare``) and when the component is ready (``check_ready``).
     """
 
     start_timeout_s = 90.0
@@ -65,8 +65,8 @@ class Component(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Create what must exist before the first start.
-        Called before every start, so it must be idempotent.
+        """Create the files that must exist before the first start. Called before every start, so it must be
+        idempotent.
         """
 
     @abstractmethod
