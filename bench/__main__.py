@@ -37,8 +37,7 @@ NOT_BENCHES: Final = frozenset(
     {"report", "__main__", "catalog_listing", "catalog_loads", "catalog_readers", "copy_jobs"}
 )
 OTHER_CORES_MAX: Final = 0.2
-"""How much of the processors other processes may use during a run, in cores; a report above this limit is
-marked."""
+"""Cores that other processes may use during a run; a report above this limit is marked."""
 _SET_CHILD_SUBREAPER: Final = 36
 """``PR_SET_CHILD_SUBREAPER`` of prctl(2)."""
 INTRODUCTION: Final = f"""\
@@ -88,15 +87,15 @@ def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 class OtherProcesses:
-    """Measures how much of the processors other processes use:
-    all busy time less that of this process and its children.
+    """Measures the processor time of other processes: all busy time less that of this process and its
+    children.
     """
 
     def __init__(self) -> None:
         self._began_s, self._busy_s, self._own_s = time.monotonic(), _read_busy_s(), tree_cpu_s()
 
     def cores(self) -> float:
-        """Return the share of other processes since the beginning, in cores."""
+        """Return how many cores other processes have used since the beginning."""
         _reap_orphans()
         others_s = (_read_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
         return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)

@@ -1,9 +1,9 @@
 """The catalog projection alone, without a server:
 events per second into timelines in a SQLite file, and the first load of a table.
 
-Events are passed as the consumer passes them, with their partitions still as text. Measured are looking up
-the table, decoding the partition, changing the timelines, and committing them with the position, durably, in
-batches of 500.
+Events are passed as the consumer passes them, with their partitions still as text. The measured time includes
+looking up the table, decoding the partition, changing the timelines, and committing them durably with the
+position, in batches of 500.
 """
 
 from __future__ import annotations

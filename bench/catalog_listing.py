@@ -1,9 +1,9 @@
 """The recorded listing of one large table:
 a metastore's answers as bytes, which are decoded like those of a server.
 
-A benchmark of a load must not measure how its listing is made up. So the bytes of the names are written to a
-file before, and those of a partition are copied from one that was encoded before. What remains while the load
-runs is the decoding, as in the daemon.
+A benchmark of a load must not measure how its listing is generated. So the names are written to a file in
+advance, and the bytes of each partition are copied from one that was encoded in advance. While the load runs,
+only the decoding remains, as in the daemon.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The load of one large table while events of another are applied,
-in one process, as in the daemon: calls in their own thread.
+"""The load of one large table while events of another are applied. Both run in one process, as in the daemon,
+with calls in a separate thread.
 
-Measured are the duration of the load, the longest time that events waited for it (the longest call of
+It measures the duration of the load, the longest time that events waited for it (the longest call of
 ``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other
-processes), the longest time between two signs of life of the follower, the longest WAL file, and the peak of
-the process's memory above that before the load. Meanwhile another process syncs a small file in the same
+processes), the longest time between two heartbeats of the follower, the longest WAL file, and the peak of the
+process's memory in addition to that before the load. Meanwhile another process syncs a small file in the same
 directory: an event cannot be committed in less time than that takes.
 """
 
@@ -99,7 +99,7 @@ def _measure(name: str, followers: Sequence[Follower], partitions: int, *, reade
 
 @contextmanager
 def _measuring_syncs(path: Path) -> Iterator[list[float]]:
-    """Sync a small file in another process meanwhile; provides the longest time at the end."""
+    """Sync a small file in another process during the block; provides the longest time at the end."""
     found: list[float] = []
     command = [sys.executable, "-c", SYNC_PROGRAM, str(path), str(os.getpid())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -114,7 +114,7 @@ def _measuring_syncs(path: Path) -> Iterator[list[float]]:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What a load took; ``peak_bytes`` is above the memory before it."""
+    """The costs of a load; ``peak_bytes`` is the memory in addition to that before the load."""
 
     load_s: float
     blocked_s: float
@@ -220,7 +220,7 @@ class _Case:
             self._source.add("small", format_minute(number), "x")
             self._source.drop("small", format_minute(number), "x")
         found = self._source.events[start:]
-        # Only counted from now on
+        # Counted only from here
         self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]
         return found
 

@@ -1,8 +1,8 @@
 """Readers against the writer:
 filters in many threads on one table while its events are applied, in one process.
 
-Measured are the events per second in relation to as many events without readers (the median of some pairs of
-measurements), the longest time between two signs of life of the follower, and how many filters were answered
+It measures the events per second in relation to as many events without readers (the median of some pairs of
+measurements), the longest time between two heartbeats of the follower, and how many filters were answered
 meanwhile.
 """
 
@@ -103,7 +103,8 @@ class _Case:
             self.source.drop("t", *_values(number))
         self.next += count // 2
         gc.collect()
-        # Else collections of the fixture's million objects count as delays: a daemon does not have them
+        # Otherwise, collections of the fixture's million objects would count as delays, which a daemon does
+        # not have.
         gc.freeze()
         events: Sequence[Event] = self.source.events[start:]
         self.beats[:] = [time.perf_counter()]

@@ -1,12 +1,10 @@
-"""Verified copies beside a plain parallel copy of the same files with as many threads,
-on disk and from HDFS to HDFS.
-
-The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on
-HDFS. It verifies no checksum and writes under the final name. On disk it waits until each file is durable,
-and at the end until their names are. Hive records no checksums for disks; the rows ``disk_md5`` have the MD5s
-that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of
-the files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM,
-as Hadoop's DistCp does, which is measured beside them.
+"""Verified copies compared with a plain parallel copy of the same files by as many threads, on disk and from
+HDFS to HDFS. The plain copy only reads and writes: ``shutil.copyfile`` on disk, the same HDFS client on HDFS.
+It verifies no checksum and writes under the final name. On disk it waits until each file is durable, and at
+the end until their names are. Hive records no checksums for disks; the rows ``disk_md5`` have the MD5s that
+the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the
+files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM, as
+does Hadoop's DistCp, which is measured in the same run.
 """
 
 from __future__ import annotations
@@ -135,7 +133,7 @@ def target_of(place: Place, source: SourceFile) -> str:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy one file durably, but for its name."""
+    """Copy one file durably; its name may be lost."""
     shutil.copyfile(source, target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
@@ -156,8 +154,8 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         if size_bytes > CHUNK:
             shutil.rmtree(out, ignore_errors=True)
         elif out.exists():
-            # ext4 does not give away the inodes of files that were removed in the last minutes, and would
-            # search past them for each new file.
+            # ext4 does not reuse the inodes of files that were removed in the last minutes, and would search
+            # past them for each new file.
             out.rename(directory / f"removed{next(removed)}")
         out.mkdir()
         os.sync()

@@ -1,5 +1,5 @@
-"""Part of ``bench.copies``:
-a Spark copy job beside Hadoop's DistCp and beside a plain parallel copy of the same files on disk.
+"""Part of ``bench.copies``: a Spark copy job compared with Hadoop's DistCp and with a plain parallel copy of
+the same files on disk.
 
 Both start a JVM on this machine with two tasks at a time for Spark and eight copiers for DistCp (with its
 local job runner). DistCp does not wait until files are durable.
@@ -92,7 +92,7 @@ class DiskJobs:
         outcomes = jobs.run(copies, guard=lambda: None, stopping=threading.Event())
         ended = time.perf_counter()
         assert all(isinstance(each, Copied) and not each.skipped for each in outcomes)
-        # The first progress is that of the call, the second one that of the driver whose session has started.
+        # The call reports the first progress, and the driver the second, once its session has started.
         return ended - started, ended - ready[1]
 
     def copy_by_distcp(self) -> float:

@@ -1,7 +1,7 @@
-"""The costs of policies in trouble for the others of their daemon.
+"""The costs that policies in trouble cause for the other policies of their daemon.
 
 Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
-benchmark ``policies``, beside two others: the target of one is off, and the state disk of one is full. The
+benchmark ``policies``, next to two others, of which one has a stopped target and one a full state disk. The
 disk is a file system in memory, which only root may mount; otherwise that policy is left out.
 ``visible_loading`` is the latency while one more policy loads a table of ``FILES`` files. The limit of both
 is 1.2 times the latency of the twenty alone.
@@ -56,7 +56,7 @@ _UNWRITTEN: Final = 20
 
 
 class Beside(Enum):
-    """What happens beside the twenty policies."""
+    """The trouble next to the twenty policies."""
 
     NOTHING = "alone"
     TROUBLE = "beside a dead target and a full disk"

@@ -1,5 +1,5 @@
-"""The costs of a daemon with many policies:
-threads, descriptors, connections, processor and memory, and how late commits are.
+"""The costs of a daemon with many policies: threads, descriptors, connections, processor and memory, and the
+delay of commits.
 
 Each number of policies has its own databases on the source, with one small transactional table each, and its
 own daemon, which bootstraps one policy for each database. ``follows`` is the time from the first start of the
@@ -7,8 +7,8 @@ daemon until all of them are bootstrapped and follow, ``restart`` the time from 
 follow. Counts and the idle figures are read after the first start, while nothing is written; ``idle_cpu``
 includes the process for probes. Then writers insert into one database after the other, at 3 and at 20
 transactions per second over all of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor
-time of the daemon from the first commit until the last one is visible, with what it uses when idle, divided
-by the events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are those of
+time of the daemon from the first commit until the last one is visible, including its idle use, divided by the
+events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are those of
 ``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an
 answer while nothing is written, ``samples`` the number of metrics, and ``stop`` the time from the signal
 until the daemon has ended. ``--quick`` leaves out the largest number and measures for a shorter time.
@@ -49,7 +49,7 @@ PAGES: Final = 7
 SETTLE_S: Final = 5.0
 """The remaining work of a start, such as the first reports of the status."""
 FOLLOWS_S: Final = 900.0
-"""How long bootstraps, or the commits of a load, may take; the benchmark fails after that."""
+"""Time limit of bootstraps, and of the commits of a load; the benchmark fails after that."""
 TIMES_MAX: Final = {"cpu_per_event_at_20": 1.3, "visible_p99_at_20": 1.5}
 """The limits, as multiples of one policy."""
 _ESTABLISHED: Final = "01"

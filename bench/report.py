@@ -1,4 +1,4 @@
-"""The report of a benchmark, and what all benchmarks share: timing and the command line.
+"""The report of a benchmark, and the common parts of all benchmarks: timing and the command line.
 
 ``python -m bench.NAME [--quick] [--only PART] --json`` prints one object: the benchmark, the machine, and
 rows. A row has a measured value, its limit and a rival that was measured in the same run. Without ``--json``
@@ -56,7 +56,7 @@ def row(
     """Build the row of a value, judged by its limits:
     ``at_most``, ``at_least``, or ``times`` better than the rival.
 
-    More is better if ``at_least`` is given; otherwise less is better.
+    With ``at_least``, more is better; otherwise less is better.
     """
     name, rival_value = rival or (None, None)
     ratio = None

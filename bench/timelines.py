@@ -190,8 +190,8 @@ def time_bitmaps(held: Held, span: TimeRange, scale: float) -> tuple[str, float]
 
 
 def cover_with_bitmaps(held: Mapping[UpdatePeriod, BitMap], span: TimeRange) -> Answer:
-    """Return a cover from bitmaps:
-    one set difference finds what is absent in each open span, which separates the runs.
+    """Return a cover from bitmaps: one set difference finds the absent partitions of each open span, which
+    separate the runs.
     """
     found: list[tuple[int, UpdatePeriod, int, int]] = []
     rest = [(span.start_s, span.end_s)]

@@ -1,1 +1,1 @@
-"""What developers and tests run beside the product; not part of the wheel."""
+"""Programs and real components for developers and tests; not part of the wheel."""

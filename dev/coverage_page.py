@@ -1,8 +1,8 @@
 """Writes docs/COVERAGE.md from the data of ``make coverage`` and fails if the tests reach less than required.
 
-Coverage counts statements and branches together, as ``coverage report`` does. Rules are pure, so tests reach
-all of ``state/``. The other packages contain lines that only a failing server reaches; there the whole is
-required to stay at a share, not each module.
+Coverage counts statements and branches together, as ``coverage report`` does. ``state/`` contains pure rules,
+so tests must reach all of it. The other packages contain lines that only a failing server reaches, so the
+required share applies to the package and not to each module.
 """
 
 from __future__ import annotations

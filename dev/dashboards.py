@@ -29,7 +29,7 @@ class Panel:
     unit: str = "short"
     kind: str = "timeseries"
     red_from: float | None = None
-    """Value from which on the panel is red: the limit of an alert."""
+    """Value from which the panel is red: the limit of an alert."""
 
 
 @dataclass(frozen=True, slots=True)

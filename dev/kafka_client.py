@@ -2,8 +2,8 @@
 
 The client is librdkafka and its Python module. The source of librdkafka is part of an npm package, pinned
 here; the module is pinned in ``requirements/kafka.txt`` and belongs to the same librdkafka. Change both
-together. The image is built with this module, and so is a machine whose brokers require Kerberos.
-On Debian, building needs ``g++ gcc make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev
+together. The image is built with this module; run it on a machine whose brokers require Kerberos. On Debian,
+building needs ``g++ gcc make pkg-config libsasl2-dev libssl-dev libcurl4-openssl-dev libzstd-dev
 zlib1g-dev``, and running needs ``krb5-user libsasl2-modules-gssapi-mit``. ::
 
     python -m dev.kafka_client /opt/kafka

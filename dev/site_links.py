@@ -1,6 +1,5 @@
-"""Adapts pages for the site, which contains ``docs`` only.
-
-The home page is the README. Links to files of the repository become their paths as text.
+"""Adapts pages for the site, which contains only ``docs``, with the README as home page. A link to another
+file of the repository becomes the path of the file, as text.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401 - mkdocs passe
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:  # noqa: ANN401 - as above
-    """Replace links that leave ``docs`` by paths."""
+    """Replace links that leave ``docs`` with paths."""
     directory = (ROOT / "docs" / page.file.src_uri).parent
 
     def describe(link: re.Match[str]) -> str:

@@ -194,8 +194,8 @@ def _read_classes(thrown: Any) -> tuple[str, ...]:
 
 
 def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
-    """Return the error of a session that did not start:
-    of the environment if its causes show that, else of a setting.
+    """Return the error of a session that did not start: one of the environment if its causes show that,
+    otherwise one of a setting.
     """
     from py4j.protocol import Py4JNetworkError
 
@@ -215,7 +215,7 @@ def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
 
 
 def run_error(causes: Sequence[Cause]) -> TidelineError | None:
-    """Return the error of a running session if its environment or a damaged file caused it, else None."""
+    """Return the error of a running session if its environment or a damaged file caused it, or None."""
     context = {"reason": " | ".join(map(str, causes))[:REASON_CHARS]}
     if find_cause(causes, DAMAGED):
         return StateCorrupt("a file of a flat table is not an ORC file", **context)
@@ -232,7 +232,7 @@ def run_error(causes: Sequence[Cause]) -> TidelineError | None:
 def environment_error(
     message: str, causes: Sequence[Cause], context: Mapping[str, str]
 ) -> TidelineError | None:
-    """Return the error if the network, files, memory or the cluster failed, else None."""
+    """Return the error if the network, files, memory or the cluster failed, otherwise None."""
     setting = f" ({context['setting']})" if "setting" in context else ""
     if find_cause(causes, PORT):
         hint = f"Use a port that is free and an address of this machine{setting}. Tideline tries again."
@@ -257,7 +257,9 @@ def environment_error(
 
 
 def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None:
-    """Return the innermost cause of one of these classes; ignores consequences of a setting."""
+    """Return the innermost cause of one of these classes, None if there is none; skip causes that follow from
+    a setting.
+    """
     for each in reversed(causes):
         if not REFUSALS.isdisjoint(each.classes):
             return None
@@ -267,8 +269,8 @@ def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None
 
 
 def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
-    """Return the setting that ``text`` is about:
-    it names the service or the value of the setting, or the setting itself.
+    """Return the setting that ``text`` concerns; the text may name the setting, its value, or the service
+    that it configures.
     """
     if service := _SERVICE.search(text):
         return SERVICES.get(service[1]) if service[2] == "starting from" else "spark.driver.bindAddress"

@@ -219,7 +219,9 @@ class FlatSettings:
 
     @property
     def publishes_by(self) -> Publishing:
-        """How to publish files: as set, else by rename if that is atomic, else by a manifest."""
+        """How to publish files: as configured; by default by rename if that is atomic, otherwise by a
+        manifest.
+        """
         if self.publishing is not None:
             return self.publishing
         return Publishing.RENAME if has_renames(self.location) else Publishing.MANIFEST

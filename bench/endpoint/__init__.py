@@ -6,6 +6,6 @@ decoding is the client's own work and costs the same on both sides. Before anyth
 are compared byte for byte, in the order of the partitions. Calls are measured alternately on both sides.
 ``tideline serve`` runs as a separate process, as it does for users.
 
-Waggle Dance 3.13.3, a proxy for the same protocol written in Java, is measured beside it. It forwards every
-call.
+Waggle Dance 3.13.3, a proxy for the same protocol written in Java that forwards every call, is measured in
+the same run.
 """

@@ -33,8 +33,8 @@ DAYS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is measured in turn with others: requests to one server.
-    All answers have the length of the first one, or of that to ``like``.
+    """Requests to one server, measured in turn with those of the other sides. All answers have the length of
+    the first one, or of that to ``like``.
     """
 
     port: int
@@ -68,7 +68,7 @@ def _compare(ports: Ports) -> None:
 
 
 def _warm(port: int) -> None:
-    """Let both JVMs compile what the cases use."""
+    """Warm up both JVMs with the calls of the cases."""
     with WireClient(port) as client:
         for number in range(200):
             client.call(small_call())
@@ -129,9 +129,7 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
-    """Measure calls that the endpoint has in no memory:
-    another filter, and other partitions, in each call.
-    """
+    """Measure calls that are not in the endpoint's memory: each has another filter and other partitions."""
     first = FIRST_NEW_DAY
     for case, like, make in (
         ("by_filter_480", day_filter(2), day_filter),
@@ -145,8 +143,8 @@ def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what exactness costs:
-    the same answers under weaker freshness, and the query for the newest event alone.
+    """Measure the cost of exactness: the same answers under weaker freshness, and the query for the newest
+    event alone.
 
     The query is measured between the other calls, as the endpoint makes it, and without them.
     """
@@ -202,7 +200,7 @@ def new_days_throughput(ports: Ports, seconds: float, days: int) -> Iterator[Row
 
 
 def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what the endpoint adds to calls that it forwards, small and large."""
+    """Measure the time that the endpoint adds to small and large calls that it forwards."""
     direct, through, waggle = _times(ports, [small_call()] * repeats)
     yield row("forwarded_call overhead", through - direct, "ms", at_most=1)
     yield row("forwarded_call", through, "ms", rival=(METASTORE, direct))

@@ -1,5 +1,5 @@
-"""What the cases run against: a metastore with a large table,
-the index of that table, the endpoint, and Waggle Dance.
+"""The servers of the cases: a metastore with a large table, the index of that table, the endpoint, and Waggle
+Dance.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ FRESHNESS: Final = {
     "bounded": "freshness: bounded, bound_ms: 1000",
     "eventual": "freshness: eventual",
 }
-"""Exact, the default, requires the metastore's newest event id for each answer; bounded once in a second;
-eventual never."""
+"""Exact, the default, requires the metastore's newest event id for each answer; bounded requires it once a
+second, and eventual never.
+"""
 COLUMNS: Final = [(f"column_{number:02}", "string") for number in range(20)]
 REGIONS, HOURS = 20, 24
 PER_DAY: Final = REGIONS * HOURS
@@ -96,7 +97,7 @@ class Ports:
 
 @contextmanager
 def environment(partitions: int) -> Iterator[Ports]:
-    """Start everything, with so many partitions in the metastore and in the index."""
+    """Start everything, with this number of partitions in the metastore and in the index."""
     with ExitStack() as stack:
         directory = _directory(stack, partitions)
         cli.fetch_all()
@@ -231,5 +232,5 @@ def _partition(table: Table, values: tuple[str, str, str]) -> Partition:
 
 
 def say(text: str) -> None:
-    """Report progress beside the report."""
+    """Print progress to standard error, apart from the report."""
     print(text, file=sys.stderr, flush=True)

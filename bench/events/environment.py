@@ -69,9 +69,7 @@ def run_daemon(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Re
 
 
 def wait_for(condition: Callable[[], bool], what: str, *, within_s: float = 120.0) -> float:
-    """Wait until ``condition`` holds and return the seconds that took;
-    raise ComponentFailed on a time-out.
-    """
+    """Wait until ``condition`` holds and return the elapsed seconds; raise ComponentFailed on a time-out."""
     began_s = time.perf_counter()
     while not condition():
         if time.perf_counter() - began_s > within_s:

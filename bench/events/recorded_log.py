@@ -2,7 +2,7 @@
 
 The events are those of ``dev/fixtures/recorded``, as a Hive 4.2 metastore logged and compressed them. The
 proportions are those of a real log of 1,213 events from integration tests and demo: mostly transactions, and
-what follows an insert (569 bytes of compressed message on average).
+the events of an insert (569 bytes of compressed message on average).
 """
 
 from __future__ import annotations

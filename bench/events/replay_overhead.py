@@ -1,9 +1,9 @@
-"""Case of replay: the time that Tideline itself takes per event, apart from what it waits for.
+"""Case of replay: the time that Tideline itself takes per event, without its waits.
 
 Real events of a real source are replayed on a real target by the projection that the daemon runs, with its
-state in SQLite. From the wall time are subtracted the calls of both metastore clients (including the packing
-of requests) and the submission of copies and the wait for them. The remainder is Tideline's: decisions, the
-write-id mapping, building requests, and committing the position to disk.
+state in SQLite. The case subtracts from the wall time the calls of both metastore clients (including the
+packing of requests), the submission of copies, and the wait for them. Tideline's own work remains: decisions,
+the write-id mapping, building requests, and committing the position to disk.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TimedMetastore(Metastore):
 
 
 class TimedPool(CopyPool):
-    """The copy pool with a stopwatch on what its caller waits for."""
+    """The copy pool with a stopwatch on the waits of its caller."""
 
     def __init__(self, copier: Copier, waits: Stopwatch) -> None:
         super().__init__(copier)

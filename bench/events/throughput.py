@@ -82,7 +82,7 @@ def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after:
 class _TimedHeartbeat:
     """Stops the relay when ``done`` holds, and notes when it began to read and when it was done.
 
-    What follows is the closing of the producer, which is not measured.
+    The close of the producer, which follows, is not measured.
     """
 
     def __init__(self, done: Callable[[], bool]) -> None:

@@ -3,8 +3,8 @@ from ``commit_txn`` on the source to its write id in the target's valid write-id
 
 The clock starts when the writer sends the commit. It stops when a response of the target counts the write id
 as valid; a separate connection polls every 20 ms. The time therefore includes one source commit and up to one
-poll too much, never too little. The writers keep to their schedule as far as the source allows; ``_rate`` is
-the rate that they reached.
+poll too much; it is never too short. The writers keep to their schedule as far as the source allows;
+``_rate`` is the rate that they reached.
 """
 
 from __future__ import annotations

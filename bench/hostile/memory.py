@@ -1,4 +1,4 @@
-"""Cases of memory: records, requests and query texts that are made to need as much as possible.
+"""Cases of memory: records, requests and query texts that are crafted to need as much as possible.
 
 Each input is read in its own process, which reports its largest resident memory and that of its children.
 Records are decoded by four threads at the same time, as the projections of a daemon do it.
@@ -68,7 +68,7 @@ def cases(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - each input is as larg
 
 class _NoLetters:
     def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
-        """Forget it."""
+        """Discard the value."""
 
 
 def decode_message(text: str | bytes, kind: str = "ALTER_TABLE") -> None:
@@ -119,7 +119,7 @@ def read_event_log(line: str, lines: int) -> None:
 
 
 def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
-    """Send requests of ``size_bytes`` to a metastore endpoint by many clients, none of them to its end."""
+    """Have many clients send requests of ``size_bytes`` to a metastore endpoint without finishing them."""
     filler = b"x" * (1 << 20)
     with ExitStack() as stack:
         metastore = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -131,7 +131,7 @@ def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
         for number in range(clients):
             source = (f"127.0.1.{number % 20 + 1}", 0)
             client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10, source))
-            with suppress(OSError):  # given up for others
+            with suppress(OSError):  # the server gave up this request in favour of others
                 client.sendall(request)
                 for _ in range(size_bytes // len(filler)):
                     client.sendall(filler)
@@ -139,7 +139,9 @@ def send_unfinished(clients: int, request: bytes, size_bytes: int) -> None:
 
 
 def cover_minutes(clients: int) -> None:
-    """Let clients ask at once for a cover of a year in which every other minute exists: 250,000 runs."""
+    """Have several clients request at once a cover of a year in which every other minute exists: 250,000
+    runs.
+    """
     timelines, store = Timelines(), MemoryStore()
     start = UpdatePeriod.MINUTELY.parse("2020-01-01-00-00")
     with store.transaction() as txn:

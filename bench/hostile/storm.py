@@ -1,4 +1,4 @@
-"""Clients that misbehave by the thousand: ``python -m bench.hostile.storm PORT=PROTOCOL …``.
+"""Thousands of clients that misbehave: ``python -m bench.hostile.storm PORT=PROTOCOL …``.
 
 A part of each port's connections is silent. Another part sends a request one byte a second, and a third one
 is half-open: it sends the first half of a request and ends its side. On HTTP, a fourth part requests answers
@@ -91,7 +91,7 @@ class Client:
                 self._sent += self._handle.send(self._request[at : at + 1])
 
     def close(self) -> None:
-        """Give the connection up, to open another one later."""
+        """Close the connection; another one is opened later."""
         if self._handle is not None:
             self._handle.close()
         self._handle, self.open_s = None, _next_s()
@@ -107,7 +107,7 @@ class Storm:
         self._byte_s = 0.0
 
     def turn(self) -> None:
-        """Open what is due, send bytes, and notice what the server has closed."""
+        """Open connections that are due, send bytes, and detect connections that the server has closed."""
         now_s = time.monotonic()
         for client in self._clients:
             if client.open_s <= now_s and (descriptor := client.open()) is not None:

@@ -101,7 +101,7 @@ class Victim:
         ]
 
     def ask_livez(self) -> None:
-        """Ask as a probe does; raise OSError, HTTPException."""
+        """Request ``/livez`` as a probe does; raise OSError, HTTPException."""
         with closing(http.client.HTTPConnection(*self._probes, timeout=5)) as connection:
             connection.request("GET", "/livez")
             status = connection.getresponse().status
@@ -207,7 +207,7 @@ class Sampler:
             self.slowest_s.append(max(self.seconds[before:]))
 
     def percentile_s(self, percent: int) -> float:
-        """Return how long the slowest but so many percent took at most."""
+        """Return a percentile of the samples, in seconds."""
         return sorted(self.seconds)[len(self.seconds) * percent // 100]
 
     def _sample(self, stopping: threading.Event) -> None:

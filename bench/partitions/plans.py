@@ -1,5 +1,5 @@
-"""What plans read: 1,000 random filters on 100,000 partitions,
-against the seed document's plan for the same filter.
+"""The keys that plans read: 1,000 random filters on 100,000 partitions, compared with the seed document's
+plan for the same filter.
 
 Rows read are keys that the answer reads, as ``explain`` counts them. To choose a path, planning reads keys as
 well, once for each filter, because plans are cached; a row shows them. The number of partitions that match is
@@ -33,8 +33,8 @@ SEED: Final = 9452
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The keys that one filter reads when it is answered and when it is planned,
-    beside those that match and the seed's.
+    """The keys that one filter reads when it is answered and when it is planned, those that match, and those
+    that the seed's plan reads.
     """
 
     answer: int

@@ -1,5 +1,5 @@
-"""Cases of a bootstrap: many tables, and many partitions,
-without rows, beside REPL DUMP and REPL LOAD of the same database.
+"""Cases of a bootstrap: many tables, and many partitions, without rows, compared with REPL DUMP and REPL LOAD
+of the same database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def table_cases(quick: bool) -> Iterator[Row]:
 
 
 def partition_cases(quick: bool) -> Iterator[Row]:
-    """Run on PostgreSQL: REPL LOAD of so many partitions fails on Derby."""
+    """Run on PostgreSQL, because REPL LOAD of this many partitions fails on Derby."""
     count = 1_000 if quick else 20_000
     with open_stack(engines=True, postgres=True) as endpoints:
         yield measure(endpoints, "bootstrap_partitions", count, create_partitions)

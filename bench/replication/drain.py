@@ -1,5 +1,5 @@
-"""Cases of a backlog of small transactions:
-how fast it drains, beside a bare loop, and how many calls each transaction costs.
+"""Cases of a backlog of small transactions: how fast it drains, compared with a bare loop, and how many calls
+each transaction costs.
 
 The bare loop opens a transaction, allocates a write id and commits, on the same metastore and with the same
 client, one transaction after the other. It copies no file and proves nothing. The drain may be faster only
@@ -64,7 +64,7 @@ def measure_drain(endpoints: Endpoints, *, each_round: int) -> Iterator[Row]:
 
 
 def split_at_commits(events: Sequence[Event], commits: int) -> list[list[Event]]:
-    """Split the events after every so many commits; what follows the last of them is left out."""
+    """Split the events after every ``commits`` commits, and leave out those after the last of these."""
     parts: list[list[Event]] = []
     part: list[Event] = []
     ended = 0

@@ -1,7 +1,7 @@
-"""Cases of a Hive 3.1 source, whose write events the relay finds by listings, beside the same of Hive 4.
+"""Cases of a Hive 3.1 source, whose write events the relay finds by listings, compared with Hive 4.
 
-The backlog is that of ``drain``: transactions with one small file each. Both drains include what the relay
-does, because that is where they differ. They run in turn, into the same target.
+The backlog is that of ``drain``: transactions with one small file each. Both drains include the relay,
+because its work is the difference. They run in turn, into the same target.
 """
 
 from __future__ import annotations

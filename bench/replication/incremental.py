@@ -1,5 +1,5 @@
-"""Cases of events that are replicated while the source is written to:
-events per second beside Hive's own cycles, and the lag.
+"""Cases of events that are replicated while the source is written to: events per second compared with Hive's
+own cycles, and the lag.
 
 Both replicate the same batches of events of one database, in turn. The time of Tideline includes reading the
 source's log, the encoding and decoding of the records and all calls, but no topic (``bench.events`` measures
@@ -83,7 +83,7 @@ def measure_rounds(
 
 
 def replicate(policy: LocalPolicy) -> float:
-    """Return the seconds in which everything that is in the source's log is applied."""
+    """Return the seconds until all events in the source's log are applied."""
     began_s = time.perf_counter()
     policy.apply(policy.read_events())
     policy.projection.settle()

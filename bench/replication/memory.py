@@ -1,7 +1,7 @@
 """Cases of memory: the peak of a process that loads a table of a million partitions,
 and of one that replays a transaction of 100,000 partitions.
 
-Each runs in its own process, with synthetic metastores: real ones would take an hour to get such a
+Each runs in its own process, with synthetic metastores, because real ones would need an hour to create such a
 table. Files are not copied, but every copy passes through the pool. The state is in SQLite, as in the daemon.
 ``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
 """

@@ -39,7 +39,7 @@ class MixedWriter:
         self._metastore.create_table(a_table(self._db, PARTITIONED, partition_keys=["dt"], parameters=ACID))
 
     def write_mix(self, events: int) -> int:
-        """Cause at least so many events, half of them by inserts; return how many."""
+        """Cause at least ``events`` events, half of them by inserts; return their number."""
         caused = 0
         while caused < events:
             self._inserts.insert()
@@ -47,7 +47,7 @@ class MixedWriter:
         return caused
 
     def write_metadata(self, events: int) -> int:
-        """Cause so many events of metadata."""
+        """Cause this number of metadata events."""
         for _ in range(events):
             self._change(self._calls % 20)
             self._calls += 1

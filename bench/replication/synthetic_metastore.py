@@ -1,8 +1,8 @@
 """A source and a target in memory for measurements of this process's memory:
 one table with partitions that are made when they are read.
 
-It keeps nothing of what is written to it, except for the databases, the table and the highest write id.
-Everything that it returns is as large as what a metastore returns for such a table.
+Of all writes, it keeps only the databases, the table and the highest write id. Its answers are as large as
+those of a real metastore for such a table.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ class SyntheticMetastore:
         """Nothing to close."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an operation that changes something and whose answer is not read,
-        or a list that is empty.
-        """
+        """Return an operation without effect, whose answer is an empty list."""
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *_, **__: []

@@ -1,4 +1,4 @@
-"""Splitting raw JSON into typed columns: its cost, and what it saves for queries.
+"""Splitting raw JSON into typed columns: its cost, and the time that it saves for queries.
 
 The seeded events of ``dev.fixtures.json_events`` (1.6 KB each) are text files, split in one Spark session
 with two cores. Costs are processor seconds (user and system, of the JVM and Python together) per GB (10^9

@@ -1,4 +1,4 @@
-"""The overhead of a micro-batch beside the work on its rows: the complete protocol for a few rows.
+"""The overhead of a micro-batch, apart from the work on its rows: the complete protocol for a few rows.
 
 The driver runs as in the product, on Spark's own metastore: plan, stage, read footers, publish, record, and
 the table upkeep between batches. Each batch has one file of twenty events, so its time is its overhead. The

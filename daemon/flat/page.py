@@ -22,7 +22,7 @@ from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import ApiRoute, Operation
 from daemon.site.pages import Asked, PageRoute
 from daemon.site.rendering import render
-from daemon.terminal.layout import duration_text, number_text
+from daemon.terminal.layout import duration_text, id_text, number_text
 
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def describe_driver(driver: Row | None) -> str:
         return "not run by this daemon"
     parts = [str(driver["state"])]
     if driver["batch"] is not None:
-        parts.append(f"batch {number_text(driver['batch'])}")
+        parts.append(f"batch {id_text(driver['batch'])}")
     if driver["lag_records"] is not None:
         parts.append(f"{number_text(driver['lag_records'])} records behind")
     if driver["reported_s"] is not None:

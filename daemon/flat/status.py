@@ -18,7 +18,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from daemon.status.flow import FlowNode
 from daemon.status.metrics import families, state_family
 from daemon.status.model import StatusSection
-from daemon.terminal.layout import duration_text, number_text, table_text
+from daemon.terminal.layout import duration_text, id_text, number_text, table_text
 from state.errors import MalformedEvent
 
 
@@ -278,7 +278,7 @@ def _flat_row(flat: FlatStatus) -> tuple[str, ...]:
         flat.table,
         flat.name,
         flat.state,
-        number_text(flat.batch),
+        id_text(flat.batch),
         number_text(flat.rows),
         number_text(flat.lag_records),
         duration_text(flat.lag_s),

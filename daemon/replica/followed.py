@@ -223,6 +223,7 @@ class FollowedReplica:
         if request.get("do") == "resume":
             self._stop_copies()
             self._projection.forget_claim()
+            return answer | {"changed": True}  # the loop tries again
         return answer
 
     def read_events(self, after: int, upto: int) -> Iterator[Event]:

@@ -12,8 +12,8 @@ request                                               answer
                                                       tables that left if none is named
 ``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not
                                                       leave the policy
-``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
-``{"do": "resume"}``                                  ``{"paused_since_s": null}``
+``{"do": "pause"}``                                   ``{"paused_since_s": ..., "changed": ...}``
+``{"do": "resume"}``                                  ``{"paused_since_s": null, "changed": ...}``
 ``{"do": "plan-promotion"}``                          what ``promote`` would do (``Promotion``)
 ``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete,
                                                       unless forced
@@ -23,6 +23,9 @@ request                                               answer
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``;
                                                       refused while following
 ====================================================  ========================================================
+
+In the answers of ``load``, ``release`` and ``resume``, ``waits_for`` names the action of an operator without
+which the policy does nothing.
 """
 
 from __future__ import annotations
@@ -83,21 +86,34 @@ class PolicyRequests:
                 if reason not in get_args(Reason):
                     raise BadInput("unknown reason of a load", reason=str(reason)[:100])
                 names = _table_names(request.get("tables"))
-                return {"tables": list(self._projection.loads.request(names, cast("Reason", reason)))}
+                tables = self._projection.loads.request(names, cast("Reason", reason))
+                return {"tables": list(tables), **self._waits_for()}
             case "release":
                 (table,) = _table_names([request.get("table")])
                 done = self._projection.loads.release(table, self._read, load=request.get("load") is True)
-                return {"tables": [done.table], "resumes_at": done.resumes_at, "reason": done.reason}
+                return {
+                    "tables": [done.table],
+                    "resumes_at": done.resumes_at,
+                    "reason": done.reason,
+                    **self._waits_for(),
+                }
             case "plan-prune" | "prune" as step:
                 return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
-                return {"paused_since_s": self._projection.begin_pause()}
+                was_paused = self._projection.pause.since_s() is not None
+                return {"paused_since_s": self._projection.begin_pause(), "changed": not was_paused}
             case "resume":
-                self._projection.pause.end()
-                return {"paused_since_s": None}
+                return {
+                    "paused_since_s": None,
+                    "changed": self._projection.pause.end(),
+                    **self._waits_for(),
+                }
             case "cross-gap":
                 return self._cross_gap()
         raise BadInput("unknown request", request=str(request)[:200])
+
+    def _waits_for(self) -> Request:
+        return {"waits_for": self._projection.find_missing_action()}
 
     def _prune(self, tables: object, *, plans: bool) -> Request:
         if not plans:

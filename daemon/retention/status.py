@@ -16,7 +16,7 @@ from daemon.retention.measurement import Measurement, ReaderMeasurement, margins
 from daemon.status.actions import RELAY, SHORT_RETENTION
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection, TimeLeft
-from daemon.terminal.layout import duration_text, number_text, table_text
+from daemon.terminal.layout import duration_text, id_text, table_text
 from state.event_log.retention import Margin
 
 
@@ -178,7 +178,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
             (
                 reader.reader,
                 source.source,
-                number_text(source.oldest_event_id),
+                id_text(source.oldest_event_id),
                 duration_text(reader.retention_s),
                 duration_text(reader.left_s),
                 duration_text(reader.files_retention_s or reader.directories_s),

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from daemon.status.flow import FlowNode
 from daemon.status.model import NEW, DaemonStatus, ProjectionView, SourceStatus
-from daemon.terminal.layout import duration_text, number_text
+from daemon.terminal.layout import duration_text, id_text, number_text
 from state.value_text import count_text
 
 
@@ -76,7 +76,7 @@ def _stream(status: DaemonStatus, source: SourceStatus, nodes: Sequence[FlowNode
         kind="source",
         name=source.name,
         state="backing-off" if problem and state != "failed" else "following",
-        facts=(f"event {number_text(source.current_event_id)}",),
+        facts=(f"event {id_text(source.current_event_id)}",),
     )
     facts: tuple[str, ...] = ()
     if source.lag_events:
@@ -87,7 +87,7 @@ def _stream(status: DaemonStatus, source: SourceStatus, nodes: Sequence[FlowNode
         kind="topic",
         name="relayed elsewhere"
         if source.relay_state is None
-        else f"event {number_text(source.relayed_event_id)}",
+        else f"event {id_text(source.relayed_event_id)}",
         state=_late(state, source.lag_s),
         facts=facts if source.relay_state else (),
     )

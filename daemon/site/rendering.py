@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from markupsafe import Markup
 
-from daemon.terminal.layout import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, id_text, number_text
 from state.value_text import count_text
 
 
@@ -94,6 +94,7 @@ def _environment() -> Environment:
         "percent": percent_text,
         "size": bytes_text,
         "number": number_text,
+        "id": id_text,
         "count": count_text,
         "duration": duration_text,
         "moment": moment_text,

@@ -152,8 +152,8 @@ def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
     yield from families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
     yield state_family(
         "tideline_projection_state",
-        "1 for the current state of the projection, else 0. Policies may also be not-bootstrapped, paused, "
-        "promoted or retired.",
+        "1 for the current state of the projection, otherwise 0. Policies may also be not-bootstrapped, "
+        "paused, promoted or retired.",
         "projection",
         projections,
         POLICY_STATES,

@@ -1,1 +1,1 @@
-"""The main job of Tideline as a demonstration: ``python -m dev.demo``, or ``make demo``."""
+"""A demonstration of the replication: ``python -m dev.demo``, or ``make demo``."""

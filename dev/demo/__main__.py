@@ -1,4 +1,4 @@
-"""The main job, end to end, on real components.
+"""Shows the replication from end to end, on real components.
 
 Starts Kafka, two Hive 4 clusters and Tideline between them. Runs a workload on the source and shows the
 events on their way. Then reads the same tables through SQL on both clusters and shows them side by side. The
@@ -105,7 +105,8 @@ def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> No
             pause.wait(REFRESH_S)
         if (failed := writer.failed_step()) is not None:
             raise ComponentFailed(f"the step '{failed.step.title}' failed: {failed.error}")
-        # Not the daemon's own count of events behind: it does not know events that its relay has not met yet.
+        # Do not use the daemon's own count of events behind, which lacks events that its relay has not read
+        # yet.
         with Metastore(endpoints.source.metastore) as metastore:
             newest = metastore.current_event_id()
         deadline = time.monotonic() + CATCH_UP_S

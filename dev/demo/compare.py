@@ -1,8 +1,8 @@
 """Compares a database on two clusters: rows as SQL reads them, and everything else that the metastores store.
 
-Compared are table names, rows, parameters, columns, partitions (names and parameters), column statistics,
-valid write-id lists, and the files of aborted transactions. Parameters that each cluster sets itself (the
-time of the last DDL) are left out.
+It compares table names, rows, parameters, columns, partitions (names and parameters), column statistics,
+valid write-id lists, and the files of aborted transactions. It leaves out parameters that each cluster sets
+itself (the time of the last DDL).
 """
 
 from __future__ import annotations

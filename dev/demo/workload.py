@@ -1,7 +1,7 @@
 """The workload of the demo:
 one statement of every kind that a replica must follow, and the writer that runs them on the source.
 
-The integration tests use the same statements, so the demo shows what is tested.
+The integration tests use the same statements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step:
     sql: str
     must_fail: bool = False
     settings: tuple[tuple[str, str, str], ...] = ()
-    """(name, value during the step, value after it)."""
+    """Name, value during the step, and value after it."""
 
 
 ROLL_BACK_AFTER_WRITING: Final = (

@@ -12,7 +12,7 @@ _HOURS: Final = 20
 
 
 def draw_cover() -> Canvas:
-    """The largest partitions cover a range; a missing day is replaced by its hours."""
+    """Draw a range covered by the largest partitions, with the hours of a missing day."""
     canvas = Canvas(980, 260, "Months, days and hours that together cover a time range")
     start, days = 130, 41
     for row, name in enumerate(("MONTHLY", "DAILY", "HOURLY")):
@@ -37,7 +37,7 @@ def draw_cover() -> Canvas:
 
 
 def draw_ranges() -> Canvas:
-    """A filter becomes few ranges of the sorted keys."""
+    """Draw a filter as a few ranges of the sorted keys."""
     canvas = Canvas(980, 230, "A filter becomes two ranges of sorted keys")
     canvas.text(15, 32, "dt between '2024-01-02' and '2024-01-03' and hr < 3", "code")
     start, width = 60, 36
@@ -62,7 +62,7 @@ def draw_ranges() -> Canvas:
 
 
 def draw_flat_table() -> Canvas:
-    """From raw events to columns, and how a column appears."""
+    """Draw the way from raw events to columns, and how a column appears."""
     canvas = Canvas(980, 300, "How a key of raw JSON becomes a column of a flat table")
     raw = canvas.box(15, 50, 190, 60, "raw event", '{"user": {"id": 7}, "n": 3}')
     split = canvas.box(260, 50, 150, 60, "split", "one micro-batch", kind="mark")

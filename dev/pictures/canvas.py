@@ -1,7 +1,7 @@
 """Boxes, arrows and bars as SVG text.
 
-The pictures follow the reader's colour scheme and use the system's font. Their texts stay text: they can
-be searched, and a change of one is a readable diff.
+The pictures follow the reader's colour scheme and use the system's font. Their texts remain text, so readers
+can search them, and changes appear as readable diffs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Canvas:
     """A picture of one size, drawn in the order of the calls."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
-        """``title`` is what a screen reader says instead of the picture."""
+        """A screen reader reads ``title`` instead of the picture."""
         self._width, self._height, self._title = width, height, title
         self._parts: list[str] = []
 

@@ -25,7 +25,7 @@ RIVALS: Final = (
     ("copies", "disk_md5_large", "a verified copy, large files"),
     ("copies", "spark_large", "a copy job, large files"),
 )
-"""Cases beside a rival: report, row and name, those that are slower included."""
+"""Cases with a rival, including those in which Tideline is slower: report, row and name."""
 TIMES: Final = "\u00d7"
 SLOWEST, FASTEST = 0.1, 10_000.0
 _LEFT: Final = 230
@@ -33,7 +33,7 @@ _WIDTH: Final = 440
 
 
 def draw_rivals() -> Canvas:
-    """How many times faster than the rival each case is, on a logarithmic scale."""
+    """Draw how many times faster than its rival each case is, on a logarithmic scale."""
     canvas = Canvas(980, 90 + 30 * len(RIVALS), "How many times faster than a rival Tideline is, by case")
     canvas.text(15, 28, "Times faster than the rival in the same run (logarithmic)", "head")
     bottom = 62 + 30 * len(RIVALS)
@@ -57,7 +57,7 @@ def _place(ratio: float) -> int:
 
 
 def draw_sizes() -> Canvas:
-    """The cost of a filter and of a cover, over the size of their data."""
+    """Draw the cost of a filter and of a cover over the size of their data."""
     canvas = Canvas(
         980, 330, "The cost of a filter over the number of partitions, and of a cover over its length"
     )

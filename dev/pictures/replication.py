@@ -8,7 +8,7 @@ from dev.pictures.canvas import Canvas
 
 
 def draw_flow() -> Canvas:
-    """From the source's metastore to the four results."""
+    """Draw the flow from the source's metastore to the four results."""
     canvas = Canvas(
         980,
         430,
@@ -50,7 +50,7 @@ def draw_flow() -> Canvas:
 
 
 def draw_commit() -> Canvas:
-    """The steps of one commit, and what a crash at each of them means."""
+    """Draw the steps of one commit, and the effect of a crash at each of them."""
     canvas = Canvas(980, 300, "The steps by which one commit becomes visible on the target")
     steps = (
         ("1 read", "events of the", "transaction"),
@@ -81,7 +81,7 @@ def draw_commit() -> Canvas:
 
 
 def draw_load() -> Canvas:
-    """A table is loaded while all others are followed, and then catches up."""
+    """Draw how a table is loaded while all others are followed, and then catches up."""
     canvas = Canvas(980, 270, "A table is loaded while the others are followed, and catches up afterwards")
     for row, name in enumerate(("other tables", "loaded table")):
         canvas.text(15, 70 + 80 * row, name, "head")

@@ -33,7 +33,9 @@ from dev.stack.process.owner_watch import stop_all
 
 STACK_LOCKS: Final = ("kafka", "hive", "compiler")
 """The locks of Kafka, of both Hive clusters, and of the compiler of the harness."""
-DEFAULT_DIR = Path("build") / "stack"  # not a hidden name: Hive reads no data below one
+DEFAULT_DIR = (
+    Path("build") / "stack"
+)  # must not be hidden, because Hive reads no data below a hidden directory
 _dir = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=DEFAULT_DIR, show_default=True
 )
@@ -105,9 +107,8 @@ def up(directory: Path, *, detach: bool) -> None:
 @cli.command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...]) -> None:
-    """Run COMMAND with its own stack, and exit with its code. TIDELINE_STACK says where the stack is.
-
-    The stack and its data are removed afterwards.
+    """Run COMMAND with its own stack, and exit with its code. TIDELINE_STACK names the file with its
+    endpoints. Afterwards the stack and its data are removed.
     """
     with tempfile.TemporaryDirectory(prefix="tideline-stack-") as directory:
         stack = Stack(Path(directory))
@@ -134,7 +135,7 @@ def down(directory: Path) -> None:
 @cli.command()
 @_dir
 def status(directory: Path) -> None:
-    """Show what runs in DIR; exit with 1 if nothing does."""
+    """Show the processes that run in DIR; exit with 1 if there are none."""
     files = sorted(directory.glob("*/*.pid"))
     for file in files:
         pid = running_pid(file)

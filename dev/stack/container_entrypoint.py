@@ -1,8 +1,9 @@
 """Runs one component in the foreground of a container:
 ``python -m dev.stack.container_entrypoint kafka|metastore|engine …``.
 
-The process prepares the component as every launcher here does and then becomes the server itself (``exec``).
-Signals and the exit code are therefore those of the server. Only the standard library is needed.
+The process prepares the component like every launcher here, and then replaces itself with the server
+(``exec``). So the server receives the signals, and its exit code is that of the container. Only the standard
+library is needed.
 """
 
 from __future__ import annotations

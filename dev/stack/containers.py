@@ -1,10 +1,8 @@
-"""The same stack as containers, through testcontainers:
-the launchers of this package inside its own images.
-
-For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port
-under the same number. The files are the same, because the directory of a cluster is mounted under its own
-path and written as the user who runs the test. Images are built from ``images/Dockerfile`` and the cache, so
-a build needs no network; their tag is the hash of their content.
+"""The same stack in containers, through testcontainers: the launchers of this package run in the project's
+own images. Tests see no difference. The endpoints on 127.0.0.1 are the same, because each container publishes
+its port under the same number. The files are the same, because the directory of a cluster is mounted under
+its own path and written as the user who runs the test. Images are built from ``images/Dockerfile`` and the
+cache, so a build needs no network; their tag is the hash of their content.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ class ContainerStack:
         wait_until_ready(component, alive, log_tail)
 
     def stop(self) -> None:
-        """Stop all containers and store their logs beside the data."""
+        """Stop all containers and store their logs next to the data."""
         self._cleanup.close()
 
     def endpoints(self) -> Endpoints:

@@ -1,4 +1,4 @@
-"""A Docker engine for tests: an existing one, or else a private one.
+"""A Docker engine for tests: an existing one, otherwise a private one.
 
 ``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no
 engine responds and the user is root on Debian, a private ``dockerd`` runs as long as the command. It has its
@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> int:
                 os.environ |= {
                     "DOCKER_HOST": host,
                     "TESTCONTAINERS_RYUK_DISABLED": "true",
-                }  # its image cannot be pulled
+                }  # Ryuk's image cannot be pulled
             ensure_base()
             print(
                 f"Docker engine and base image are ready after {time.monotonic() - began:.1f} s", flush=True

@@ -1,14 +1,14 @@
 """Errors of fetching, starting and using real components.
 
 They form their own tree: developers and CI see them, users of the daemon never do. They therefore do not
-belong to ``state/errors``, whose every class is a documented error code. Each message says what to do next.
+belong to ``state/errors``, whose every class is a documented error code. Each message names the next step.
 """
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Root of the errors of the stack; the message says what to do."""
+    """Root of the errors of the stack; the message names the next step."""
 
 
 class Missing(StackError):

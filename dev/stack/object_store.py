@@ -10,7 +10,7 @@ store, as ``make s3`` does. ``try COMMAND…`` runs it without a store if none c
 tests of object stores are then skipped.
 
 The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores)
-and kept in the cache beside the jars. The checksum of the module is pinned here. Its ``go.sum``, which that
+and kept in the cache next to the jars. The checksum of the module is pinned here. Its ``go.sum``, which that
 checksum covers, pins everything that it is built from.
 """
 
@@ -126,7 +126,7 @@ def build_server() -> Path:
         return final
     check_go(GO_OLDEST, "the object store")
     final.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the final path, because /tmp may be small: all sources and Go's own cache take 3 GB.
+    # Next to the final path, because /tmp may be small: all sources and Go's own cache take 3 GB.
     with tempfile.TemporaryDirectory(dir=final.parent.parent, prefix="building-") as scratch:
         source = _download_source(Path(scratch))
         part = Path(scratch) / "minio"

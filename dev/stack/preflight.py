@@ -1,8 +1,8 @@
 """Checks that this machine meets the requirements of the stack, before anything is downloaded.
 
-Each check returns None, or one sentence that says what is missing and what to do. All checks run, so that one
-run reports every problem. The module needs only the standard library: ``make venv`` runs it
-(``python -m dev.stack.preflight``) before it installs a single package.
+Each check returns None, or one sentence that names the missing thing and the remedy. All checks run, so that
+one run reports every problem. The module needs only the standard library: ``make venv`` runs it (``python -m
+dev.stack.preflight``) before it installs a single package.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ MEMORY_BYTES = 3 << 30
 
 
 def check_machine(data: Path, ports: Sequence[int] = ()) -> None:
-    """Check what can be checked before Python packages are installed;
-    raise Missing with all problems, one per line.
-    """
+    """Run the checks that need no Python packages; raise Missing with all problems, one per line."""
     _run_checks(
         check_python,
         check_platform,

@@ -26,8 +26,9 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 LANES: Final = 3
-"""So many lanes (``lanes``) work for one policy at a time. More gain little: the target's metastore
-serializes the end of every change, because it numbers the events of its own log."""
+"""Lanes (``lanes``) that work for one policy at a time. More would gain little, because the target's
+metastore serializes the end of every change to number the events of its own log.
+"""
 THREADS_MAX: Final = 6
 """Threads for the work ahead of all policies of a target: lanes, and early openings of transactions."""
 
@@ -60,16 +61,17 @@ class Context:
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
     lanes: int = LANES
-    """Number of changes ahead of their turn at a time; 0 for none."""
+    """How many changes may run ahead of their turn at a time; 0 for none."""
     overlaps: bool = True
-    """Whether to join events of a batch, or apply them ahead of their turn. Without, each waits for its turn
-    alone; the result is the same."""
+    """Whether replay may join events of a batch or apply them ahead of their turn. If False, it applies each
+    at its turn, with the same result.
+    """
     threads: SharedThreads = field(default_factory=start_threads)
     """For work ahead; the policies of a target share them."""
     idle: IdleWork = field(default_factory=IdleWork)
     """Due tasks of the policy in quiet times; the policies of a target take turns."""
     long_work: LongWork = field(default_factory=LongWork)
-    """How many loads and cycles run at a time; for all policies of a target."""
+    """Limits how many loads and cycles run at a time, over all policies of a target."""
 
     @staticmethod
     def between(
@@ -122,8 +124,7 @@ class Context:
         return the reason why the event had no effect.
 
         Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short
-        time. That another instance took over the target is not a failure of a table, and always stops the
-        policy.
+        time. Fenced is not a failure of a table, and always stops the policy.
         """
         if isinstance(error, Fenced):
             raise error

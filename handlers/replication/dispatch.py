@@ -1,7 +1,7 @@
 """Dispatch of events: whether one concerns the policy and a followed table; and failures of tables.
 
 The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds
-have no effect on a replica by intent: catalogs, compactions (the target compacts on its own; a rebalanced
+deliberately have no effect on a replica: catalogs, compactions (the target compacts on its own; a rebalanced
 table needs a load) and unknown kinds. The same holds for the events of tables without replication, such as
 materialized views.
 """
@@ -92,8 +92,8 @@ class Dispatcher:
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)
 
     def may_take_effect(self, event: Event) -> bool:
-        """Whether applying ``event`` may change the target, or the state beyond the position;
-        decided without decoding its objects.
+        """Whether applying ``event`` may change the target, or more of the state than the position; decided
+        without decoding the event's objects.
 
         It may if it concerns the policy's database, or a transaction with known writes into it. The
         allocation that makes a transaction known is an event of the database itself.
@@ -310,7 +310,7 @@ class Dispatcher:
         """Handle an undecodable event as a failure of its table;
         without a table, load those that it may have changed.
 
-        Raises the event's error if it concerns the policy, and the policy is to stop at failures.
+        Raises the event's error if it concerns the policy, and the policy stops at failures.
         """
         if event.kind in IGNORED_IF_UNDECODABLE:
             return NOTHING_TO_DO

@@ -74,7 +74,7 @@ class Observer(Protocol):
         """``table`` (``db.table``) is of a kind without replication."""
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
-        """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
+        """``count`` replayed transactions are open; the oldest began at the source ``oldest_s`` s ago."""
 
     def transaction_reconciled(self, txn_id: int) -> None:
         """The target aborted a transaction because it ended at the source without an event."""

@@ -1,9 +1,9 @@
-"""Opening a policy: at the start of the process, and again after each error that ended its following.
+"""Opens a policy, at the start of the process and after each error that ended the following.
 
 A new policy begins its bootstrap. After a crash, or without the state file, the target's ``repl.last.id`` may
 be ahead of the recorded position: replay records events up to that id in the write-id mapping and does not
-apply them again. A lost or old state does not know the progress of an earlier process. For events up to the
-source's newest one at this time, the target is therefore checked (``OpeningMarks``).
+apply them again. A lost or old state does not have the progress of an earlier process. Replay therefore
+checks the target before it applies events up to the source's newest one at the opening (``OpeningMarks``).
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ from state.store import Store
 log = structlog.get_logger(__name__)
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
-"""Highest source transaction that may be open on the target although the mapping does not know it (the state
-file is lost)."""
+"""Highest source transaction that may be open on the target although the mapping does not contain it, because
+the state file is lost.
+"""
 
 STATE_LOST: Final = "no state of this policy; replication continues from the target's own position"
 
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
-"""Number of recognised kinds of tables without replication (``replicability``); another number lists them
-again."""
+"""Number of kinds of tables without replication that this version recognises (``replicability``). If the
+stored number differs, the tables are listed again.
+"""
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
 """The source's newest event at an opening of the policy with a lost or old state: the target may have events
@@ -164,7 +166,7 @@ class Opening:
         and list the tables without replication, once.
 
         A policy of an older version, or without its state file, has neither. A version that recognises more
-        of them lists the tables again. The bootstrap of a new policy has looked at each table already.
+        of them lists the tables again. The bootstrap of a new policy has examined each table already.
         """
         position = self.recorded.current.event_id
         has_functions = self.store.get(functions.LOADED_KEY) is not None
@@ -180,7 +182,7 @@ class Opening:
             txn.put(KINDS_KEY, KINDS)
 
     def _load_readable_views(self) -> None:
-        """Load views left out for want of a policy for a database that they read."""
+        """Load views that were left out because no policy replicated a database that they read."""
         readable = list_readable_views(self.context)
         for view in readable:
             self.context.tables.unreplicated.remove(view)
@@ -188,8 +190,8 @@ class Opening:
             self.loads.request(readable, "in-scope")
 
     def _distrust_state(self) -> None:
-        """Note up to which event an earlier process may have
-        replayed more than the state and the target's position say.
+        """Record up to which event an earlier process may have replayed more than the state and the target's
+        position show.
 
         The target's position is never ahead of a state that is not older than it.
         """

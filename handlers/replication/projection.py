@@ -48,7 +48,7 @@ from state.store import Store
 
 
 UNPROVEN_MAX: Final = 100
-"""So many commits wait for their proof within a batch."""
+"""Commits that may wait for their proof within a batch."""
 CHECK_AT_REST_S: Final = 60.0
 """How often to check the target while nothing takes effect, less often with many policies. A check is one
 call.
@@ -177,8 +177,22 @@ class ReplicationProjection:
         """
         return self._opening.awaits_request()
 
+    def find_missing_action(self) -> str | None:
+        """Return the action of an operator without which the policy does nothing, as a sentence with its
+        command; None if there is none, or if the target does not answer.
+        """
+        name = self._context.policy.name
+        if self.pause.since_s() is not None:
+            return f"The policy is paused: run 'tideline resume {name}'."
+        with suppress(TidelineError):
+            if self.awaits_request():
+                return f"The policy waits for its bootstrap: run 'tideline bootstrap {name}'."
+        return None
+
     def request_bootstrap(self, request: BootstrapRequest) -> BootstrapRequest:
-        """Let ``open`` bootstrap a new policy; raise InvalidRequest if it has a replica, or is paused."""
+        """Make the next ``open`` bootstrap a new policy; raise InvalidRequest if it has a replica, or is
+        paused.
+        """
         name = self._context.policy.name
         if not is_pending(self._store) and not self._opening.is_new():
             raise InvalidRequest(
@@ -236,7 +250,7 @@ class ReplicationProjection:
         """Raise the target's ``repl.last.id`` to the position;
         called when there is nothing to apply (``position.progress``).
 
-        Also checks the target from time to time, so that a database that was dropped, or that another
+        From time to time, this also checks the target, so that a dropped database, or one that another
         instance took over, is reported before the next event.
         """
         self._is_sound = False
@@ -277,7 +291,7 @@ class ReplicationProjection:
         return cross_gap(self._context, self._recorded, self.loads)
 
     def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
-        """Return the plan of ``prune``; all tables that left the policy if none is named."""
+        """Return the plan of ``prune``; without names, for all tables that left the policy."""
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
@@ -366,10 +380,9 @@ class ReplicationProjection:
             self._recorded.resume(self.position, on_target=self._claim.require_own())
 
     def forget_claim(self) -> None:
-        """Let the next ``open`` examine and claim the target as after a restart,
-        on an operator's request; must not be called while following.
-
-        Otherwise a process that another one fenced never writes again. No load may run.
+        """Make the next ``open`` examine and claim the target as after a restart, on an operator's request.
+        Otherwise a process that another one fenced would never write again. Must not be called while
+        following, or while a load runs.
         """
         self._transactions.files.cancel_all()
         self._is_sound = False

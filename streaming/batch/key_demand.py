@@ -41,7 +41,7 @@ class KeyDemand(Protocol):
 
     @property
     def failure(self) -> str:
-        """Why the key log was unusable last; empty while it works."""
+        """Why the key log failed last; empty while it works."""
 
     def read(self) -> RequestedKeys:
         """Return the currently requested keys."""
@@ -81,7 +81,7 @@ class KeyLogDemand:
 
     @property
     def failure(self) -> str:
-        """Why the key log could not be read or written last."""
+        """Why the last access to the key log failed."""
         return self._read_failure or self._save_failure
 
     def read(self) -> RequestedKeys:

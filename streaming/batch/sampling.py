@@ -110,8 +110,8 @@ class Sampler:
 def _collect_some(rows: DataFrame, rows_max: int) -> list[Row]:
     """Return at most ``rows_max`` rows.
 
-    The limit comes last. Elsewhere in a plan Spark numbers it, and the number is part of the code that it
-    generates, so that it compiles the code again for every batch.
+    The limit comes last in the plan. Elsewhere Spark numbers it, and the number is part of the generated
+    code, so Spark would compile the code again for every batch.
     """
     return rows.limit(rows_max).collect()
 

@@ -2,14 +2,14 @@
 outcome once known.
 
 A share whose executor is lost is run again by Spark; files that it had already published are recognized by
-their content. If Spark gives up, the job ends with a transient error: which files were lost or refused is
-said by outcomes alone. Outcomes arrive as updates of an accumulator, which Spark applies once for each share,
-when its task has succeeded.
+their content. If Spark gives up, the job ends with a transient error. Only outcomes report lost or refused
+files. Outcomes arrive as updates of an accumulator, which Spark applies once for each share, when its task
+has succeeded.
 
 Executors copy files as the daemon does, with its code from the driver, so both sides always run the same
-version, and with its HDFS settings, user and umask. A machine of a cluster often has no configuration of the
-daemon's HDFS, or that of another one. Its executors run as another user, such as ``yarn``, and with another
-umask. Files that they created could then be neither replaced by the daemon nor read by Hive.
+version, and with its HDFS settings, user and umask. The machines of a cluster often lack the daemon's HDFS
+configuration, or have another one. Executors run as another user, such as ``yarn``, and with another umask.
+Files that they created could then be neither replaced by the daemon nor read by Hive.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def run_job(
             _run_shares(context, settings, copies, progress)
             remove_former_pods(
                 spark, label
-            )  # not at the start: pods of a driver that was just killed have not ended yet
+            )  # not at the start, when the pods of a driver that was just killed still run
             return _count_failed_tasks(context)
 
 
@@ -254,8 +254,8 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a file system with the settings that its client finds in files here,
-    in place of their directory.
+    """Return the options of a file system in which the directory of settings is replaced by the settings
+    themselves.
     """
     others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()

@@ -121,7 +121,7 @@ def assemble(
     may run in parallel with the writer.
 
     Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the
-    database (with ``read_only`` also the table) does not exist.
+    database does not exist, or, with ``read_only``, the table.
     """
     settings.check()
     if not read_only:
@@ -233,8 +233,8 @@ def lock_path(settings: FlatSettings) -> Path:
 
 
 def use_file_system(spark: SparkSession) -> None:
-    """Let Spark write a checkpoint on a local disk by ``FileSystem``,
-    unless configured otherwise or unknown to this version.
+    """Make Spark write a checkpoint on a local disk by ``FileSystem``, unless the configuration says
+    otherwise or this version of Spark does not support it.
     """
     from py4j.protocol import Py4JJavaError
 

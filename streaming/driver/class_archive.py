@@ -15,7 +15,7 @@ part of it.
 
 Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The
 class path of Spark's launcher begins with a directory of settings, and lists the jars in the order of their
-directory on disk. So the jars are also named in front of it, sorted.
+directory on disk. So Tideline puts the jars in front of it as well, sorted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
     if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
         return {}
     if os.environ.get("SPARK_CONF_DIR", SETTINGS) != SETTINGS or not is_whole(path):
-        return {}  # a directory of the user's may set the class path, too
+        return {}  # the user's settings directory may set the class path, too
     return {OPTIONS: f'"-XX:SharedArchiveFile={path}" -Xshare:auto {_SILENT}', CLASS_PATH: build_class_path()}
 
 

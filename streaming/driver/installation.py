@@ -69,7 +69,7 @@ def check_installed() -> None:
 
 
 def _find_spark_home() -> list[tuple[str, str]]:
-    """Return the version of another Spark that PySpark starts instead of its own jars; None without one."""
+    """Return the version of the other Spark that PySpark starts instead of its own jars, or None."""
     home = os.environ.get("SPARK_HOME")
     jars = Path(home).glob("jars/spark-core_*.jar") if home else ()
     names = [_CORE.fullmatch(jar.name) for jar in jars]
@@ -77,7 +77,7 @@ def _find_spark_home() -> list[tuple[str, str]]:
 
 
 def use_java() -> None:
-    """Point Spark to a supported Java: from JAVA_HOME, else from the path, else an installed one.
+    """Point Spark to a supported Java, from JAVA_HOME, the path, or the installed ones, in this order.
 
     Raises ConfigError with the versions found if none is supported.
     """
@@ -105,7 +105,7 @@ def _find_java_homes() -> list[Path]:
 
 
 def _read_major_version(home: Path) -> int:
-    """Return the version of a Java from its file ``release``, else by running it; 0 if it cannot be run."""
+    """Return the major version of a Java, from its file ``release`` or by running it; 0 if that fails."""
     with suppress(OSError):
         if named := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE):
             return int(named[1])

@@ -72,7 +72,7 @@ def batch_event(
     """Return the event of a completed batch.
 
     ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why
-    requested keys could not be read or a snapshot not be stored.
+    requested keys could not be read, or a snapshot could not be stored.
     """
     states = [slot.state for slot in layout.slots]
     return {
@@ -136,7 +136,7 @@ def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int]
 def idle_event(lag: Mapping[int, int]) -> dict[str, Any]:
     """Return the event of a driver that waits for its source, with the unread records as in ``batch_event``.
 
-    Records of an open transaction wait for its end, so a silent stream may have a lag.
+    Records of an open transaction wait until it ends, so a silent stream may have a lag.
     """
     return {"event": "idle", "lag": {str(part): behind for part, behind in lag.items()}}
 

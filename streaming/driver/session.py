@@ -92,15 +92,15 @@ def start(
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. It
     ignores their errors: they may only do work in advance that happens again later.
 
-    With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the
-    machine's Maven repository, unless Spark's own jars include it, as in the image. In that case remote
-    executors, whose Spark may lack the jar, receive the driver's jar.
+    With ``kafka`` and without ``settings.jars``, Spark fetches the Kafka source of its version from the
+    machine's Maven repository, unless Spark's own jars include it, as in the image. In this case, the driver
+    sends its jar to remote executors, whose Spark may lack it.
     """
     require_installation()
     require_configuration(settings.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     archive = class_archive.build_conf(settings.conf)
-    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs unless configured otherwise
+    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs by default
     if settings.master.startswith("local"):
         # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)

@@ -177,8 +177,8 @@ def parse_path_array(text: str) -> Path | Unresolved:
 
 
 def join_paths(paths: Sequence[Path | Unresolved], *, ends_in_array: bool = False) -> Path | Unresolved:
-    """Return the key that leads through all paths,
-    up to the first array, or the reason why one of them names none.
+    """Return the key of all paths joined, up to the first array, or the reason why one of the paths names no
+    key.
     """
     members: list[str] = []
     for path in paths:

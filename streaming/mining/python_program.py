@@ -138,7 +138,7 @@ class ProgramReader:
             return None
         if id(call) in self._extracted:
             return self._extracted[id(call)]
-        self._extracted[id(call)] = [None]  # ends the recursion of a name whose definition contains it
+        self._extracted[id(call)] = [None]  # ends the recursion if a definition contains its own name
         document = self._part(call.args[function.document])
         rest = call.args[function.document + 1 :]
         if function.style is None:

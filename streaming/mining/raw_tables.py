@@ -75,8 +75,8 @@ class RawTables:
 
 
 def _shorten(words: Collection[str]) -> list[str]:
-    """Return the words that contain no other one;
-    a text that contains any of them contains one of these, and a search takes less time.
+    """Return the words that contain none of the others. Every text with one of the ``words`` contains one of
+    these, and fewer words are faster to search.
     """
     return sorted(word for word in words if not any(other in word for other in words if other != word))
 

@@ -27,7 +27,7 @@ OUT_OF_MEMORY: Final = 77
 
 def main(descriptor: int) -> None:
     """Read texts until the parent closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from a terminal, it is for the parent, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c in a terminal reaches the parent, too
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
         rules, memory_bytes, cpu_s = connection.recv()
@@ -43,7 +43,7 @@ def main(descriptor: int) -> None:
     except (EOFError, OSError):
         return
     except MemoryError:
-        os._exit(OUT_OF_MEMORY)  # at once: nothing that needs memory is reliable
+        os._exit(OUT_OF_MEMORY)  # end at once, because nothing that needs memory is reliable now
 
 
 def _limit_memory(further_bytes: int) -> None:

@@ -20,7 +20,7 @@ documents before it are not affected. Sessions without the catalog use ``from_js
 the rows are equal.
 
 ``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler
-that Spark brings along. A test compares the jar with its sources.
+in Spark's distribution. A test compares the jar with its sources.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings;
-paths on the driver's disk without it.
+"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
+driver's disk do not need the JVM.
 
 Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved.
 (``handlers.files`` copies between clusters without a JVM and has no moves.)
@@ -10,7 +10,7 @@ when it is complete), so only the source is removed.
 
 Whether a small record is written to a temporary name and renamed, or written in place, depends on its own
 location: a checkpoint may be on HDFS while its table is in an object store. ``open_storage`` therefore
-chooses by each path.
+chooses for each path.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ TYPE_CHECK: Final = "hive.metastore.disallow.incompatible.col.type.changes"
 _SET_CONFIG: Final = PlainCall("setMetaConf", NoneType, changes=False)
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _FEW: Final = 4
-"""Up to so many partitions are requested one by one."""
+"""Up to this number, partitions are requested one by one."""
 _MODIFIED: Final = "The table has been modified"
 
 

@@ -38,8 +38,7 @@ PROMOTED: Final = "tideline.promoted"
 """Table: the slots whose type changed between STRING and a number recently, and until when queries planned
 before that may run: ``{"slots": [3], "until_s": 1}``; ``"narrowed": true`` if the change was to a number."""
 LAST_PROMOTION: Final = "tideline.last_promotion"
-"""Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since
-then."""
+"""Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit now."""
 _FORMER: Final = {"tideline.hardening": PROMOTION, "tideline.hardened": LAST_PROMOTION}
 """Names in tables of earlier builds. They are read under the present names, and the next change of the table
 renames them."""

@@ -202,7 +202,7 @@ def _revive_keys(layout: Layout) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A key to fill, and the key that identifies events; ``layout`` has their columns alone."""
+    """A key to fill, and the key that identifies events; ``layout`` has only their columns."""
 
     key: Slot
     by: Slot

@@ -85,7 +85,11 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     if reuse_files and dry_run:
         raise click.UsageError("--reuse-files excludes --dry-run")
     if daemon is not None and dry_run:
-        raise click.UsageError("--dry-run excludes --url, because it reads the configuration here")
+        raise click.UsageError(
+            "--dry-run excludes --url: it lists all files of the source, which may take longer than a "
+            f"request. Run 'tideline bootstrap {policy} --dry-run' with the configuration file, such as in "
+            "the daemon's container, where it works while the daemon runs"
+        )
     if as_json and reuse_files and not yes:
         raise click.UsageError("--json with --reuse-files needs --yes, because it cannot prompt")
     if dry_run:

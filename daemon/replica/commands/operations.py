@@ -43,9 +43,9 @@ def release(  # noqa: PLR0913 - click passes one argument for each option
 
 def _release_text(answer: dict[str, Any]) -> str:
     (table,) = answer["tables"]
-    if answer["resumes_at"] is not None:
-        return f"{table}: resumes at event {answer['resumes_at']}; see 'tideline status'"
-    return f"{table}: will be loaded, because {answer['reason']}; see 'tideline status'"
+    at, waits_for = answer["resumes_at"], answer.get("waits_for")
+    done = f"will be loaded, because {answer['reason']}" if at is None else f"resumes at event {at}"
+    return f"{table}: {done}; see 'tideline status'" if waits_for is None else f"{table}: {done}. {waits_for}"
 
 
 @click.command()
@@ -55,7 +55,13 @@ def _release_text(answer: dict[str, Any]) -> str:
 @daemon_option
 def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Stop applying events of POLICY until resumed. The pause survives a restart of the daemon."""
-    _ask(policy, {"do": "pause"}, (config_path, daemon), as_json, lambda _: f"policy {policy} is paused")
+    _ask(
+        policy,
+        {"do": "pause"},
+        (config_path, daemon),
+        as_json,
+        lambda answer: f"policy {policy} {'is' if answer['changed'] else 'was already'} paused",
+    )
 
 
 @click.command()
@@ -64,8 +70,16 @@ def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAd
 @json_option
 @daemon_option
 def resume(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
-    """Resume the paused POLICY."""
-    _ask(policy, {"do": "resume"}, (config_path, daemon), as_json, lambda _: f"policy {policy} is resumed")
+    """Resume the paused POLICY, or try again one whose loop has failed."""
+    _ask(
+        policy, {"do": "resume"}, (config_path, daemon), as_json, lambda answer: _resume_text(policy, answer)
+    )
+
+
+def _resume_text(policy: str, answer: dict[str, Any]) -> str:
+    done = f"policy {policy} {'is resumed' if answer['changed'] else 'was not paused'}"
+    waits_for = answer.get("waits_for")
+    return done if waits_for is None else f"{done}. {waits_for}"
 
 
 def _ask(

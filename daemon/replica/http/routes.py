@@ -115,7 +115,11 @@ class PauseAnswer:
     """Start of the pause."""
 
     paused_since_s: int | None
-    """Unix time; null if it is not."""
+    """Unix time; null if the policy is not paused."""
+    changed: bool
+    """False if the policy was already paused, or did not need the resumption."""
+    waits_for: str | None = None
+    """The action of an operator without which the policy does nothing."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ class ReleaseAnswer:
     """The event at which it resumes; null if loaded."""
     reason: str | None
     """Reason of the load."""
+    waits_for: str | None = None
+    """The action of an operator without which the policy does nothing."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,8 @@ class LoadAnswer:
     """The tables that wait for a load."""
 
     tables: list[str]
+    waits_for: str | None = None
+    """The action of an operator without which the policy does nothing."""
 
 
 @dataclass(frozen=True)

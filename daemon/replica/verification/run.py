@@ -24,7 +24,7 @@ from daemon.status.model import DaemonStatus
 from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.replication.verification.verifier import Verifier
-from state.errors import NotFound
+from state.errors import InvalidRequest, NotFound
 from state.value_text import count_text
 from streaming.settings import SparkSettings
 
@@ -64,8 +64,18 @@ def run_verification(
 
 
 def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResult]:
-    """Let the running daemon load the tables, and verify them afterwards."""
-    request_loads(tables, lambda request: ask_policy(config, run.request.policy, request))
+    """Have the running daemon load the tables, and verify them afterwards;
+    raise InvalidRequest if the loads wait for an operator.
+    """
+    policy = run.request.policy
+    waits_for = request_loads(tables, lambda request: ask_policy(config, policy, request))
+    if waits_for is not None:
+        raise InvalidRequest(
+            "the tables that differ wait for their loads, which cannot begin",
+            policy=policy,
+            tables=list(tables[:TABLES_PER_REQUEST]),
+            hint=f"{waits_for} Then verify again.",
+        )
     return Repair(run.following, run.verify_tables, run.show).finish(tables)
 
 
@@ -184,11 +194,16 @@ def find_repairable(results: Sequence[TableResult]) -> list[str]:
     return [result.table for result in results if result.outcome is Outcome.DIFFERS and result.table]
 
 
-def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Request a load of each table; ``ask`` sends a request to the policy."""
+def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> str | None:
+    """Request a load of each table; ``ask`` sends a request to the policy.
+
+    Returns the action of an operator without which the loads do not begin, None if there is none.
+    """
+    waits_for = None
     for start in range(0, len(tables), TABLES_PER_REQUEST):
         some = list(tables[start : start + TABLES_PER_REQUEST])
-        ask({"do": "load", "tables": some, "reason": "repair"})
+        waits_for = ask({"do": "load", "tables": some, "reason": "repair"}).get("waits_for")
+    return waits_for
 
 
 @dataclass(slots=True)

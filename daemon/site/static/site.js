@@ -30,12 +30,18 @@ function ask(button) {
   typed.querySelector("label").textContent = `Type ${action.typed} to confirm:`;
   typedName.value = "";
   yes.disabled = Boolean(action.typed);
+  yes.toggleAttribute("data-typed", Boolean(action.typed));
   no.textContent = "Cancel";
   dialog.showModal();
 }
 
 // What has happened, from the answer of the action.
 function outcomeOf(result) {
+  return [doneOf(result), result.waits_for].filter(Boolean).join(" ");
+}
+
+function doneOf(result) {
+  if (result.changed === false) return "Nothing has changed.";
   if (result.outcome) return [result.outcome, result.problem].filter(Boolean).join(": ");
   if (result.resumes_at) return `Done. The table resumes at event ${result.resumes_at}; no file is copied twice.`;
   if (result.reason) return `Done. The table is loaded again: ${result.reason}.`;

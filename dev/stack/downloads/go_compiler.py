@@ -1,8 +1,8 @@
 """The Go compiler of the machine, for components whose authors publish no binaries.
 
-Go's own settings (``GOPROXY``) decide where modules come from. What is built is pinned by checksums in this
-repository, so Go's checksum database is not consulted. Sources and Go's own cache are beside the result while
-it is built, and removed afterwards.
+Go's own settings (``GOPROXY``) decide where modules come from. Checksums in this repository pin everything
+that is built, so Go does not consult its checksum database. During a build, the sources and Go's cache are
+next to the result; they are removed afterwards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dev.stack.errors import FetchFailed, Missing
 
 
 def check_go(oldest: tuple[int, int], what: str) -> None:
-    """Raise Missing if Go is absent or older than ``oldest``; ``what`` is to be built with it."""
+    """Raise Missing if Go is absent or older than ``oldest``; the error names ``what`` Go must build."""
     newer = f"Go {oldest[0]}.{oldest[1]} or newer is required"
     if shutil.which("go") is None:
         raise Missing(f"{newer} to build {what}: install it")

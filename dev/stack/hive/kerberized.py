@@ -26,7 +26,7 @@ from handlers.metastore.client import Metastore as Client
 HOST: Final = "localhost"
 PRINCIPAL: Final = f"hive/{HOST}@{REALM}"
 WRITER: Final = f"writer@{REALM}"
-"""Who the SQL engine logs in as."""
+"""The principal as which the SQL engine logs in."""
 ALL_PROTECTIONS: Final = "authentication,integrity,privacy"
 _GROUPS: Final = "hive=hive;tideline=tideline;writer=writer"
 """Groups of the users, which this machine does not have."""
@@ -122,8 +122,8 @@ class KerberizedEngine(SqlEngine):
 
 
 class KerberizedCluster(HiveCluster):
-    """A cluster whose SQL engine, if it is used, logs in with the token in ``token_file``;
-    write it before the engine starts.
+    """A cluster whose SQL engine logs in with the token in ``token_file``. If you use the engine, write the
+    file first.
     """
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:
@@ -146,7 +146,7 @@ class KerberizedStack(Stack):
 
 
 def _without_kerberos(settings: ClusterSettings) -> ClusterSettings:
-    """Return settings of a process with SASL and without tickets, as jobs on a cluster have them."""
+    """Return the settings of a process that uses SASL without tickets, like a job on a cluster."""
     extra = {name: value for name, value in settings.extra.items() if not name.startswith("hadoop.security")}
     return replace(settings, extra=extra, jars=settings.jars[1:])
 

@@ -252,8 +252,8 @@ def _compactor(settings: ClusterSettings) -> Properties:
 
 
 def _compaction_in_metastore(layout: Layout, settings: ClusterSettings) -> Properties:
-    """Return what the metastore of Hive 3.1 needs for compactions:
-    its worker runs jobs, and is a client of SQL.
+    """Return the settings with which the metastore of Hive 3.1 compacts: its worker runs jobs, and is a
+    client of SQL.
     """
     return {
         "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
@@ -290,7 +290,7 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str, ...]) -> None:
-    """Write the properties to every given file name, and the log settings beside them."""
+    """Write the properties to every given file name, and the log settings next to them."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in names:
         (directory / name).write_text(render(properties))
@@ -299,8 +299,9 @@ def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str,
 
 
 LOG_SETTINGS = ("log4j2.properties", "hive-log4j2.properties", "metastore-log4j2.properties")
-"""The first for all; the others replace those in the jars of Hive 2.3 and 3.1, which would log to files below
-/tmp."""
+"""Names of the file with the log settings. The first is for all versions; the others replace those in the
+jars of Hive 2.3 and 3.1, which would log to files below /tmp.
+"""
 LOG4J2 = """\
 status=error
 appender.out.type=Console

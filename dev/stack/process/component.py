@@ -36,8 +36,8 @@ memory of a JVM."""
 class Component(ABC):
     """A process that can be started, checked, stopped and killed.
 
-    Subclasses define what to run (``command``, ``environment``), what must exist first (``prepare``) and when
-    it is ready (``check_ready``).
+    Subclasses define the program (``command``, ``environment``), the files that must exist first
+    (``prepare``) and when the component is ready (``check_ready``).
     """
 
     start_timeout_s = 90.0
@@ -65,8 +65,8 @@ class Component(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Create what must exist before the first start.
-        Called before every start, so it must be idempotent.
+        """Create the files that must exist before the first start. Called before every start, so it must be
+        idempotent.
         """
 
     @abstractmethod
@@ -174,8 +174,8 @@ def end_group(
     """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
     A leader that has ended is not signalled, because its process id may have been reused. A child is always
-    reaped: a process object that is forgotten before would raise a warning in whatever runs when it is
-    collected.
+    reaped. Otherwise Python would warn when it collects the process object, at some later and unrelated
+    moment.
     """
     waits_s = {sign: timeout_s} | {signal.SIGKILL: KILLED_S}
     for each, wait_s in waits_s.items():

@@ -54,8 +54,8 @@ _OPENED = [
 OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED] + [
     "--add-opens=java.sql/java.sql=ALL-UNNAMED"
 ]
-# Tests start many small JVMs on few cores. The serial collector and the first compiler alone need least time
-# and memory.
+# Tests start many small JVMs on few cores. The serial collector and the first compiler alone need the least
+# time and memory.
 FRUGAL = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -97,8 +97,8 @@ def find_java_with(module: str, newest: int) -> Path:
 
 
 def find_newer_java(oldest: int) -> Path:
-    """Return a Java of at least version ``oldest``,
-    also one that is installed beside the system's own; raise Missing without one.
+    """Return a Java of at least version ``oldest``, even one that is not the system's default; raise Missing
+    if there is none.
     """
     beside = sorted(SYSTEM_JAVAS.glob("*/bin/java"))
     for candidate in (_from_wheel(), _from_home(), _from_path(), *beside):

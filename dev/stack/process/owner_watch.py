@@ -40,7 +40,7 @@ class OwnerWatch:
         self.close()
 
     def close(self) -> None:
-        """Let the watch stop everything that still runs, and wait for it."""
+        """Make the watch stop everything that still runs, and wait for it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

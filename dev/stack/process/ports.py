@@ -14,7 +14,7 @@ from dev.stack.errors import Missing
 
 LOWEST, HIGHEST = 18000, 32000
 TRIES = 200
-# Not the shared generator, which pytest-randomly seeds with the same value before every test.
+# Do not use the shared generator, which pytest-randomly seeds with the same value before every test.
 _RANDOM = random.SystemRandom()
 _assigned: set[int] = set()
 

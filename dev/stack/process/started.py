@@ -1,4 +1,4 @@
-"""Servers that are used as a context: started at its beginning, and stopped at its end, however it ends."""
+"""Servers as context managers: started when the block begins, and stopped at its end, even after an error."""
 
 from __future__ import annotations
 

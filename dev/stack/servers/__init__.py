@@ -1,1 +1,1 @@
-"""Servers beside Hive: Kafka, HBase, and the databases of the key log."""
+"""Servers other than Hive: Kafka, HBase, and the databases of the key log."""

@@ -7,8 +7,9 @@ They are not part of the default stack. The programs come from system packages (
         server.url  # mysql://tideline:...@127.0.0.1:PORT/tideline
 
 Both refuse to run as root. Started by root, they run as the users of their packages (``mysql``, ``postgres``)
-through ``setpriv``, which becomes the server. (``runuser`` would stay between them, and kills the server two
-seconds after it is asked to stop.) Both run without syncing, because test data need not survive the machine.
+through ``setpriv``, which becomes the server. (``runuser`` would stay between them, and would kill the server
+two seconds after a request to stop.) Both run without syncing, because test data need not survive the
+machine.
 """
 
 from __future__ import annotations

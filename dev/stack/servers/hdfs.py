@@ -129,8 +129,8 @@ class DataNode(HadoopProcess):
 
 
 class Hdfs(Started):
-    """All processes,
-    started one after the other and stopped with the ``with`` block or with the owning process.
+    """All processes. They start one after the other, and stop at the end of the ``with`` block or of the
+    owning process.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """HDFS with a name service: two NameNodes of which one is active, and a DataNode.
 
 The NameNodes share their edits in a directory, as over NFS, so that no JournalNode and no ZooKeeper is
-needed. Which one is active is decided by ``activate``, as an administrator would. ::
+needed. ``activate`` makes one of them active, as an administrator would. ::
 
     with HdfsPair(directory) as hdfs:
         hdfs_native.Client(hdfs.uri, hdfs.client_settings)
@@ -34,7 +34,7 @@ class HdfsPair(Started):
         self.directory = directory.resolve()
         addresses = {name: f"{HOST}:{free_port()}" for name in NAMES}
         self.client_settings = _build_client_settings(addresses)
-        """What a client needs to find the active NameNode; Hadoop's own settings."""
+        """Hadoop's settings with which a client finds the active NameNode."""
         shared = (
             build_properties(self.directory, 0)
             | self.client_settings

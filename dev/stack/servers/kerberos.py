@@ -36,8 +36,9 @@ class Kdc(Component):
         super().__init__("kdc", directory)
         self.port = free_port()
         self.clock_skew_s: int | None = None
-        """By how much clients' clocks may differ from the KDC's, from its next start on; with -1 every clock
-        differs too much."""
+        """Seconds by which clients' clocks may differ from the KDC's, effective from its next start; with -1
+        every clock differs too much.
+        """
         self._root = Path(os.environ.get("KRB5_ROOT", "/"))
         self._owner_watch: OwnerWatch | None = None
         self._keytabs: dict[str, Path] = {}
@@ -60,7 +61,7 @@ class Kdc(Component):
     def write_config(self, name: str, *, clock_skew_s: int | None = None) -> Path:
         """Write a configuration of the realm for a program, and return it.
 
-        ``clock_skew_s`` is by how much the clocks of others may differ; with -1 every clock differs too much.
+        The clocks of others may differ by ``clock_skew_s``; with -1 every clock differs too much.
         """
         skew = "" if clock_skew_s is None else f" clockskew = {clock_skew_s}\n"
         config = self.directory / name

@@ -1,6 +1,6 @@
 """Hadoop's key server (KMS), with which HDFS has encryption zones: one JVM.
 
-Its keys are in a file, and everybody may use them. ::
+Its keys are in a file, and every user may use them. ::
 
     with KeyServer(directory / "keys") as keys, Hdfs(directory / "hdfs", keys.settings) as hdfs:
         create_key(hdfs)
@@ -35,7 +35,7 @@ class _KeyServerProcess(HadoopProcess):
         super().__init__("kms", MAIN, directory, {"hadoop.tmp.dir": f"{directory.resolve()}/scratch"})
 
     def prepare(self) -> None:
-        """Write the settings of the key server beside those of Hadoop."""
+        """Write the settings of the key server next to those of Hadoop."""
         super().prepare()
         settings = {
             "hadoop.kms.key.provider.uri": f"jceks://file@{self.directory}/keys.jceks",

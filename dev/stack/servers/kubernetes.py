@@ -112,7 +112,7 @@ class ApiServer(Component):
         (self.directory / "audit.yaml").write_text(AUDIT_POLICY)
 
     def command(self) -> list[str]:
-        """A server for one machine, without leases of its own among the endpoints."""
+        """A server for one machine, which does not register itself among the endpoints."""
         key = str(self.directory / "service-accounts.key")
         options = {
             "--etcd-servers": self._etcd.url,
@@ -188,7 +188,7 @@ def build_programs() -> Path:
         return final
     check_go(GO_OLDEST, "the API server of Kubernetes")
     final.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the final path, because /tmp may be small: all sources and Go's own cache take 4 GB.
+    # Next to the final path, because /tmp may be small: all sources and Go's own cache take 4 GB.
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="building-") as scratch:
         module, built = Path(scratch) / "module", Path(scratch) / "programs"
         shutil.copytree(LOCKS / "kubernetes", module)

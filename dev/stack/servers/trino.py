@@ -1,7 +1,7 @@
 """Trino: one server with Hive catalogs, each at a metastore URI.
 Its archives, 540 MB, are fetched and unpacked on first use.
 
-It needs Java 24, which the pinned wheel is not: Hive's client of Hadoop stops working at that version.
+It needs Java 24. The pinned wheel is older, because Hive's Hadoop client does not work with that version.
 """
 
 from __future__ import annotations

@@ -33,18 +33,19 @@ from state.event_log.positions import Step
 
 FAULTS_MIN: Final = 5
 FAULTS_S: Final = 120.0
-"""So many internal errors of the target in a row at the same event, for at least so many seconds, count as a
-failure of its table."""
+"""Consecutive internal errors of the target at one event, and the seconds over which they must extend, before
+they count as a failure of the event's table.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OnTarget:
-    """An earlier run has applied the event: only the state learns of it."""
+    """An earlier run has applied the event, and only the state must record it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Another event has the effect: a later one supersedes this one, or an earlier one includes it."""
+    """The event has no effect left: a later event supersedes it, or an earlier one includes its change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ Way = OnTarget | Merged | AppliedAhead | Joined | Alone
 def choose_way(
     event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
 ) -> Way:
-    """Return the way to apply ``event``: none if that is done or another one does it, a lane, or replay
-    now.
+    """Return how to apply ``event``: in a lane, by replay now, or not at all, because it or another event
+    already has the effect.
     """
     if event.event_id <= on_target:
         return OnTarget()
@@ -117,9 +118,9 @@ class BatchReplay:
         """Apply ``events`` in order and make the new position durable, even if an error ends the batch early;
         return whether the batch could have an effect.
 
-        If it could not, nothing is asked of the target, and the position becomes durable later
+        If it could not, replay sends nothing to the target, and the position becomes durable later
         (``position.progress``). Skips events up to the position. Copies nothing early for events that the
-        target already has, because their tables may have another name since.
+        target already has, because their tables may have been renamed since.
         """
         policy, recorded = self._context.policy, self._recorded
         may_take_effect = any(
@@ -157,12 +158,12 @@ class BatchReplay:
         return may_take_effect
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
-        """Whether the first event drops the database: a run killed after the drop left none."""
+        """Whether the first event drops the database, which a killed run may have dropped already."""
         first = next(iter(events), None)
         return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
 
     def _begin(self, new: Sequence[Event], superseded: Container[int]) -> None:
-        """Find out which of the new events to apply together, or ahead of their turn."""
+        """Decide which of the new events to apply together, or ahead of their turn."""
         marks = self._transactions.marks
         uncertain_up_to = max(marks.uncertain_event_id, self._recorded.on_target)
         self._joiner.begin(new, uncertain_up_to=uncertain_up_to)
@@ -199,7 +200,7 @@ class BatchReplay:
         self._records.record_after()
 
     def _apply(self, event: Event, way: Way) -> str | None:
-        """Apply the event and report it; return the reason why it did not take effect, else None."""
+        """Apply the event and report it; return why it did not take effect, or None."""
         started = time.perf_counter()
         failpoint("replay.decoded")
         match way:
@@ -234,10 +235,10 @@ class BatchReplay:
         return False
 
     def _apply_or_give_up(self, event: Event) -> str | None:
-        """Apply ``event``; give it up if only this event makes the target fail, again and again.
+        """Apply ``event``; give up if the target fails repeatedly, and only at this event.
 
-        A metastore whose database fails answers the same as one that cannot process a single request. Only
-        repetition distinguishes them, and a write that every policy needs: tried before a table is blamed.
+        A metastore whose database fails returns the same error as one that cannot process a single request.
+        To distinguish them, replay repeats the event and then tries a write that every policy needs.
         """
         try:
             return self._dispatcher.apply(event)
@@ -272,7 +273,7 @@ class TargetFaults:
     since_s: float = 0.0
 
     def record(self, event_id: int, now_s: float) -> bool:
-        """Count an error at ``event_id``; return whether there were enough, over a long enough time."""
+        """Count an error at ``event_id``; return whether the errors are enough to give up the event."""
         if event_id != self.event_id:
             self.event_id, self.count, self.since_s = event_id, 0, now_s
         self.count += 1

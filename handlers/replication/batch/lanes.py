@@ -3,10 +3,9 @@ All policies of a target share them (``Context.threads``).
 
 A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
 stored, and its own cache for one event. Replay's thread records the event's changes to the policy's state at
-its turn (``work_ahead``). The empty mapping is true: only replay's thread changes a table with open write
-ids.
-
-Every change checks the claim of the target database, as those of replay's own connection do.
+its turn (``work_ahead``). The empty mapping is correct, because only replay's thread changes a table with
+open write ids. Like replay's own connection, a lane checks the claim of the target database before each
+change.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Events that a lane applies with one call: one, or several joined ones."""
+    """Events that a lane applies with one call: a single event, or several joined ones."""
 
     events: Sequence[Event]
     future: Future[Done]
 
 
 class Lanes:
-    """At most so many changes of the target at a time. Used by replay's thread."""
+    """Runs a limited number of changes of the target in parallel. Used by replay's thread."""
 
     def __init__(self, context: Context, count: int) -> None:
         self._context = context
         self._threads = context.threads.user(count)
-        # One more than there are lanes is enough, and one lane at a time uses each.
+        # One connection more than lanes is enough, and each is used by one lane at a time.
         self._clients = [context.target.clone() for _ in range(count)]
         self._unused = list(self._clients)
 

@@ -1,25 +1,26 @@
-"""Events whose effect another one of the batch has: joined ones of partitions, and superseded alterations.
+"""Events whose effect comes with another event of the batch: joined partition events and superseded
+alterations.
 
 **Joined.** A call costs the target's metastore about as much for ten partitions as for one. Clients often
-change partitions one by one, and other tables' events lie in between. Replay applies the later events
-together with the first of them, ahead of their turn. That is correct if
+change partitions one by one, with events of other tables in between. Replay applies the later events together
+with the first of them, ahead of their turn. That is correct if
 
-* no event in between concerns the table, or may do so because it is undecodable or has no table;
+* no event in between concerns the table, or might concern it (an undecodable event, or one without a table);
 * no transaction that holds a write id of the table ends in between;
 * the change needs no file: the table is transactional, or its rows are not replicated;
 * a repetition after a crash, in which the same events may be joined differently, undoes nothing. Either all
   events add partitions, or all drop them, or each alters another one.
 
-The table is then in a state that the source had at some moment. The position does not move: it passes the
-later events at their turn. A run killed in between repeats them, and finds their work done. If the target
-refuses a joined change, replay applies each event separately: a failure has the position of its own event.
+The table is then in a state that it also had at the source. The position does not move: it passes the later
+events at their turn. A run killed in between repeats them and finds their work done. If the target refuses a
+joined change, replay applies each event separately: a failure has the position of its own event.
 
-**Superseded.** About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two
-to six per statement (reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the
-target. An ALTER_TABLE contains the whole table, so the second of two supersedes the first. The first may be
-skipped only if nothing in between could see the difference: no event of this table except allocations, and no
-end of a transaction that might have made it visible. Both must have the same write id, because the metastore
-decides by the last one whether statistics are accurate.
+**Superseded.** About a fifth of the events in a busy log are ALTER_TABLE events that only change statistics
+parameters, two to six per statement (reference: hive-replication.md §0b.6), and each costs tens of
+milliseconds at the target. An ALTER_TABLE contains the whole table, so the second of two supersedes the
+first. The first may be skipped only if nothing in between could see the difference: no event of this table
+except allocations, and no end of a transaction that might have made it visible. Both must have the same write
+id, because the metastore decides by the last one whether statistics are accurate.
 """
 
 from __future__ import annotations
@@ -94,12 +95,12 @@ def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[i
 
 
 def _saves_calls(joined: Sequence[Joinable]) -> bool:
-    """Whether one call for all takes less time than one for each."""
+    """Whether one call for all of them is faster than separate calls."""
     return not isinstance(joined[0], PartitionsDropped) or len(joined) >= DROPS_MIN
 
 
 def join(events: Sequence[Joinable]) -> Joinable:
-    """Return one event with the changes of all, at the position of the first."""
+    """Return one event with the changes of all events, at the position of the first."""
     first = events[0]
     match first:
         case PartitionsAdded():
@@ -163,7 +164,7 @@ def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
 
 
 def _stops(event: Event, first: Joinable, writers: Container[int]) -> bool:
-    """Whether all later events must stay behind ``event``."""
+    """Whether no later event may be applied before ``event``."""
     if isinstance(event, TxnsOpened | Unhandled):
         return False
     if isinstance(event, TxnCommitted | TxnAborted):
@@ -239,7 +240,7 @@ class EventJoiner:
         self._done.update(event.event_id for event in joined[1:])
 
     def refuse(self, joined: Sequence[Joinable]) -> None:
-        """Note that the target refused the events together: joins no others of the table in this batch."""
+        """Note that the target refused the joined events; no others of the table are joined in this batch."""
         self._refused.add(joined[0].table)
 
 

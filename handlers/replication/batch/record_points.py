@@ -8,13 +8,11 @@ repeat together:
 * such an event and a later one of one of its names, for the same reason;
 * two alterations of one object: readers would see the state after the first one again (``find_alterations``).
 
-The position is therefore recorded between the two. Events of other tables do not matter: the creation of a
-hundred tables one after the other needs one record. Events that create or drop the database, and functions,
-repeat alone: the position is recorded after them, too. The end of a transaction may concern any table here; a
-record of the position precedes each of them anyway.
-
-It is also recorded as soon as a table is quarantined or released, and after so many events or so long
-(``position.progress``).
+The position is therefore recorded between the two. Events of other tables do not matter: creating a hundred
+tables in a row needs one record. Events that create or drop the database or functions must repeat alone, so
+the position is recorded after them, too. The end of a transaction may concern any table; the position is
+always recorded before it. Further records follow when a table is quarantined or released, and after a number
+of events or a time (``position.progress``).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from handlers.replication.position.progress import RecordedPosition, TargetProgr
 
 
 _CONSTRAINTS: Final = (ConstraintsAdded, ConstraintDropped)
-"""A foreign key concerns a second table, which the event does not name in the same way."""
+"""A foreign key concerns a second table, which the event names in another field."""
 
 
 class RecordPoints:
@@ -61,7 +59,7 @@ class RecordPoints:
 
 
 class UnrecordedEvents:
-    """The events since the last record, as far as it matters for the next one."""
+    """The facts about the events since the last record that decide when the next one is due."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -69,7 +67,7 @@ class UnrecordedEvents:
         self._altered: set[Alteration] = set()
         self._concerns_all = False
         self.is_repeated_alone = False
-        """Whether the last event concerns no table by its name: no other one may repeat with it."""
+        """Whether the last event names no table, so that no other event may repeat with it."""
 
     def clear(self) -> None:
         """Note a record of the position."""

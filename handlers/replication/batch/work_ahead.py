@@ -1,9 +1,9 @@
 """Work ahead of the turn: changes of independent tables overlap.
 
-Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make
-several changes at once. Lanes therefore start events of tables that do not depend on anything unrecorded,
-while replay applies the events before them. The order of the rest stays: replay itself applies allocations,
-commits and aborts, files, renames and all events that concern several tables, at their turn.
+Replay applies one event after the other, and mostly waits for the target's metastore, which can make several
+changes at once. Lanes therefore start events of tables that do not depend on anything unrecorded, while
+replay applies the events before them. The order of the rest stays: replay itself applies allocations, commits
+and aborts, files, renames and all events that concern several tables, at their turn.
 
 1. Events whose predecessors are recorded start at the beginning of a batch and after each record of the
    position.
@@ -14,9 +14,9 @@ commits and aborts, files, renames and all events that concern several tables, a
 4. When a batch ends, even with an error, no lane is still working.
 
 An event may run ahead of its turn when every event before it that concerns its table is applied and recorded.
-After a crash, it is then the first event of its table to repeat, and applying it again changes nothing. So
-nothing is ever repeated together that must not be (``record_points``), including events that create or drop a
-table.
+After a crash, it is then the first event of its table to repeat, and applying it again changes nothing.
+Events that must not repeat together (``record_points``) therefore never do, including those that create or
+drop a table.
 
 Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key,
 or one that cannot be decoded), and a rename. The end of a transaction concerns the tables that it writes
@@ -97,8 +97,8 @@ class WorkAhead:
         *,
         must_raise_before: Callable[[Event], bool],
     ) -> None:
-        """``must_raise_before`` returns whether the target's position must be raised before an event;
-        None as ``lanes`` starts nothing.
+        """``must_raise_before`` returns whether the target's position must be raised before an event; with
+        None as ``lanes``, nothing starts early.
         """
         self._context = context
         self._joiner = joiner
@@ -161,7 +161,7 @@ class WorkAhead:
                 self._start(event)
 
     def _may_start(self, event: Event) -> bool:
-        """Whether replay would apply the event as it is, if it were its turn."""
+        """Whether replay would apply the event unchanged if its turn came now."""
         context, table = self._context, event.table
         if table is None or not context.in_scope(event.db, table) or self._joiner.is_done(event):
             return False
@@ -173,7 +173,7 @@ class WorkAhead:
 
     def _is_in_load(self, event: Event, table: str) -> bool:
         """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and
-        would take its statistics for late ones.
+        would treat its statistics as late ones.
         """
         loads = self._context.tables.loads
         write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None

@@ -1,8 +1,8 @@
 """The mark of accurate statistics (``COLUMN_STATS_ACCURATE``),
 from which Hive answers ``count(*)`` without reading rows.
 
-Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort,
-because readers there know that its write id is invalid; a Hive 4 target forgets that within seconds. So an
+Hive logs statistics before their transaction commits or aborts. After an abort, the mark stays at the source,
+because readers there know that its write id is invalid. A Hive 4 target forgets this within seconds. So an
 abort removes the mark on the target, and from then on the two sides differ until a transaction writes
 statistics again.
 
@@ -11,8 +11,8 @@ set nor remove a mark at the source, and Hive refuses it on the target ("Cannot 
 transactional table"). Such a change therefore keeps the target's value.
 
 A client whose metastore was down may write statistics after Hive has aborted its transaction, and so under a
-write id that no open transaction holds. They may count rows that the target never gets. If they contain other
-numbers than the target's, the mark is therefore removed.
+write id that no open transaction holds. They may count rows that the target never gets. If their numbers
+differ from the target's, replay therefore removes the mark.
 
 A truncation removes the mark if a transaction open at its beginning wrote the last statistics, and Hive logs
 the truncation with the mark (seen on 4.2). The log does not show this, so replay reads the source's table. If
@@ -26,7 +26,7 @@ the source.
 
 Before Hive 4, the marks of transactional tables come without a write id, and their readers ignore them
 (``StatsOptimizer``): some statements change rows and leave the mark (reference: hive-3.1-source.md §4). Hive
-4 would take such a mark for true. So these tables have none on the target.
+4 would trust such a mark, so these tables have none on the target.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ tables, ``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the conten
 file. It does not disturb readers of the old one, and a rename of the table does not concern it. A drop of the
 database removes all.
 
-The content is that of the time of replay; the next event of the table copies a file that changed without one.
-An unreadable schema is a failure of the table: without it, no row is readable. A URL of ``http`` or ``https``
-means the same on both clusters and stays, except for WebHDFS, which is a file system of the source.
+The copy has the content at the time of replay. If a file changes without an event, the table's next event
+copies it. An unreadable schema is a failure of the table, because no row is readable without it. A URL of
+``http`` or ``https`` means the same on both clusters and stays, except for WebHDFS, which is a file system of
+the source.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SchemaTools(Protocol):
 
     @property
     def copies(self) -> CopyPool:
-        """It says which files may be read."""
+        """Knows which files may be read."""
 
 
 class SchemaFiles:

@@ -31,8 +31,9 @@ from state.errors import NotFound
 CASCADE: Final = {"CASCADE": "true"}
 """Environment of a change of a table that changes the columns of all its partitions."""
 SAMPLE: Final = 5
-"""Partitions to compare. An operator may have changed one of them alone; a cascade makes all of them
-differ."""
+"""Number of partitions to compare. An operator may have changed one of them alone; a cascade makes all of
+them differ.
+"""
 
 
 def is_cascaded(event: TableAltered, current_name: str, context: Context) -> bool:
@@ -47,8 +48,8 @@ def is_cascaded(event: TableAltered, current_name: str, context: Context) -> boo
 
 
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
-    """Give the partitions of a renamed table the columns that they have at the source,
-    if one of the first ones differs.
+    """Give the partitions of a renamed table the columns that they have at the source, if one of the compared
+    partitions differs.
     """
     if not event.after.value.partitionKeys:
         return
@@ -80,7 +81,10 @@ def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[
         present = context.source.get_table(policy.source_db, (table.tableName or "").lower())
         if not is_same_table(table, present):
             return []
-        for size in (SAMPLE, BATCH):  # more only if the first were dropped or added again since
+        for size in (
+            SAMPLE,
+            BATCH,
+        ):  # further ones only if the first were dropped, or added again, since the event
             names = context.target.partition_names(policy.target_db, name, limit=size)
             if pairs := list(_pair(event, name, names, context)):
                 return pairs

@@ -60,7 +60,7 @@ def mark_source(source: Metastore, policy: Policy) -> None:
     raise NotFound if there is no such database.
 
     The change manager keeps deleted and renamed files only for databases with this parameter (reference:
-    hive-replication.md §1.6). It is the only thing that Tideline writes on the source, and it logs no event
+    hive-replication.md §1.6). Tideline writes nothing else on the source, and this change logs no event
     there.
     """
     database = source.get_database(policy.source_db)
@@ -92,8 +92,8 @@ def unmark_source(source: Metastore, policy: Policy) -> bool:
 def to_target_database(source: Database, policy: Policy) -> Database:
     """Return the target's form of a new source database; the target chooses its location.
 
-    The database of a program may have no owner. Hive 4.2 then answers every alter_database with an internal
-    error, so the target's gets an empty one.
+    A database that a program created may have no owner. Hive 4.2 then answers every alter_database with an
+    internal error, so the target's database gets an empty owner.
     """
     return Database(
         name=policy.target_db,

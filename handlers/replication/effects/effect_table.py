@@ -1,4 +1,4 @@
-"""The effect of each kind of event, except for those of transactions; a new kind is a line here."""
+"""The effect of each kind of event, except for those of transactions. To add a kind, add a line here."""
 
 from __future__ import annotations
 

@@ -103,8 +103,9 @@ def _shows_other_files(event: TableAltered) -> bool:
 def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
     """Whether a partition moved.
 
-    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition altered without a
-    transaction, and outside of its own directory, moved then or earlier.
+    Hive 4.2 logs this as ALTER_PARTITIONS, which does not contain the earlier state. A partition that is
+    outside of its default directory after an alteration without a transaction has moved, by this event or
+    before.
     """
     if event.truncate:
         return False

@@ -3,7 +3,7 @@
 A definition names jars by URIs of the source. Tideline copies them to ``functions_dir`` of the policy, into
 their own directory for each function and time of creation: a jar in use by sessions is never replaced.
 Without ``functions_dir``, and if the copy of a jar fails, the function is left out and reported like a table
-without replication, under the name ``NAME()``. Hive's own replication needs a directory for them as well
+without replication, under the name ``NAME()``. Hive's own replication has such a directory, too
 (hive.repl.replica.functions.root.dir).
 
 A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy,
@@ -29,7 +29,7 @@ from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refuse
 
 CODE: Final = "function"
 LOADED_KEY: Final = b"functions-loaded"
-"""Key of the store that says that the functions of before the first event are on the target."""
+"""Key in the store; present once the functions older than the first event are on the target."""
 
 
 def name_of(event: FunctionCreated) -> str:

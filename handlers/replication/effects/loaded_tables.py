@@ -7,12 +7,12 @@ and which tables an unreadable event loads.
   transaction ends.
 - A table whose new name is in the policy waits for a load, because no event contains its rows. So does one
   whose rows are replicated under only one of its names.
-- A table that the source rebalanced waits for a load as well. Its rows have new ids, and later updates and
-  deletions name them by these. They would change other rows of the target.
+- A table that the source rebalanced waits for a load as well. Its rows have new ids. Later updates and
+  deletions refer to them, and would change other rows on the target.
 - The tables possibly changed by an unreadable event get a load (``find_changed_tables``).
 
-A load may be of a later table than an event: if a load of the table ``a`` is as of event 9, and event 7
-renames an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target.
+A load may concern a later table than an event does: if a load of the table ``a`` is as of event 9, and event
+7 renames an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target.
 ``b`` waits for its own load then.
 """
 
@@ -45,7 +45,7 @@ from state.errors import LimitExceeded, Unsupported
 log = structlog.get_logger(__name__)
 
 NOTHING_TO_DO: Final = "nothing-to-do"
-"""The reason why an event has no effect that concerns nothing of the target."""
+"""Reason for an event without effect: it concerns nothing on the target."""
 _REBALANCE: Final = "REBALANCE"
 """The kind of compaction that gives rows new ids (since Hive 4.0)."""
 
@@ -146,7 +146,7 @@ def remember_rename(event: Event, move: Rename, context: Context) -> None:
 
 
 def _has_load(table: str, event: Event, context: Context) -> bool:
-    """Whether the table of this name after the event is, or will be, a loaded one."""
+    """Whether the table that has this name after the event was loaded, or waits for its load."""
     return context.tables.loads.is_waiting(table) or context.tables.loads.contains_event(
         table, event.event_id
     )
@@ -209,8 +209,8 @@ def _has_log(event_id: int, context: Context) -> bool:
 
 
 def _find_table(event_id: int, names: Sequence[str], context: Context) -> str | None:
-    """Return the one of ``names`` that the event concerns,
-    by halving the list; None if it concerns none of them.
+    """Return the name in ``names`` that the event concerns, found by bisection; None if it concerns none of
+    them.
     """
     source, db = context.source, context.policy.source_db
     if not names or not source.has_event(event_id, db, names):

@@ -231,8 +231,8 @@ def record_touched(
 
 
 def remember_touched(event: PartitionsAdded | PartitionsAltered, context: Context) -> None:
-    """Record the touched partitions of an event that the target already has;
-    its own table gives the partition keys.
+    """Record the touched partitions of an event that the target already has; the event's table provides the
+    partition keys.
     """
     if event.owner is None or event.table is None:
         return

@@ -1,9 +1,9 @@
 """Replay of column statistics and of their deletion. The mark of accurate ones is in ``accuracy_marks``.
 
-Replay copies the source's statistics, because the data does not change on the way. The target's metastore
-accepts any statistics, even those that damage its state (older or future write ids). Only the order protects
-it, and replay keeps the order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log
-(reference: hive-replication.md §0c.6, §6).
+Replay copies the source's statistics, because they describe the same data. The target's metastore accepts any
+statistics, even those that damage its state (older or future write ids). Only the order of events protects
+it, which replay keeps: the ALTER_TABLE that raises BASIC_STATS comes before them in the log (reference:
+hive-replication.md §0c.6, §6).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 def delete(event: StatisticsDeleted, context: Context) -> None:
     """Delete the statistics of a column; skip missing ones, and those of a dropped table.
 
-    Hive refuses the deletion for transactional tables: no source logs one. An event without a column deleted
-    all of them in Hive 3.1 and none in 4.2; the present statistics of the source show which.
+    Hive refuses the deletion for transactional tables, so no source logs it. An event without a column
+    deleted all statistics in Hive 3.1, and none in 4.2; the source's present statistics show which.
     """
     assert event.table is not None
     try:
@@ -107,7 +107,8 @@ def _write(statistics: ColumnStatistics, table: str, write_id: int | None, conte
 def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Context) -> bool:
     """Remove the statistics of columns that the target's table does not have; return whether there were some.
 
-    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE preceded a restart.
+    A repeated event may find its columns dropped or renamed, if the later ALTER_TABLE was applied before a
+    restart.
     """
     columns = {(column.name or "").lower() for column in context.table_cache.table(table).sd.cols or []}
     before = statistics.statsObj or []
@@ -116,8 +117,8 @@ def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Con
 
 
 def restore_after_rename(event: TableAltered, table: str, context: Context) -> None:
-    """Write the target's statistics of a renamed table to it again,
-    those that were accurate at the source before.
+    """Write the statistics of a renamed table to it again, if they were accurate at the source before the
+    rename.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
     after its event. Hive 4.2 does that by its own call, which it logs at the source; no event shows the

@@ -60,8 +60,8 @@ def create(event: TableCreated, context: Context) -> None:
 
 
 def _place_properties(source: Table, context: Context) -> None:
-    """Give the target's table the properties that depend on its location,
-    which its metastore has chosen or changed.
+    """Set the properties of the target's table that depend on its location, once the metastore has chosen or
+    changed the location.
     """
     if is_view(source) or not names_locations(source):
         return
@@ -204,10 +204,9 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
 
 
 def _location_after(event: TableAltered, current_name: str, context: Context) -> tuple[str | None, bool]:
-    """Return the target's location after the change, and whether it is another one: only if the source moved
-    its table.
-
-    A rename moves the directory of a managed table at the source and on the target, by the same call.
+    """Return the target's location after the change, and whether it changes, which it does only if the source
+    moved its table. A rename is not such a move: the same call moves the directory of a managed table on both
+    sides.
     """
     before, after = event.before.value, event.after.value
     if after.sd.location is None:

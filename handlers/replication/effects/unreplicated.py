@@ -1,13 +1,11 @@
-"""Tables of a policy's database without a possible replica (``replicability``): their events have no effect
-on the target.
-
-Materialized views belong to them, with their rebuilds. Hive's own replication leaves them out as well
+"""Tables of a policy's database that cannot be replicated (``replicability``): their events have no effect on
+the target. Materialized views and their rebuilds belong here. Hive's own replication leaves them out as well
 (hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that
 belongs to another snapshot.
 
-Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The
-names are therefore part of the projection's state, with the reasons, which the status shows. Signs in an
-event, and their consequences:
+Most events contain the object of their table, which shows the obstacle; some, such as allocations, do not.
+The state of the projection therefore keeps the names of these tables with the reasons, and the status shows
+them. An event shows one of these signs, with these consequences:
 
 - ``REPLICATED``: the table has neither an obstacle nor an entry. Replay applies the event.
 - ``LEFT_OUT``: its object has an obstacle. It gets an entry, and replay skips the event.
@@ -72,7 +70,7 @@ _PAGE: Final = 200
 
 
 class Shown(Enum):
-    """An event's sign about its table, as listed above."""
+    """The sign that an event shows about its table, as listed above."""
 
     REPLICATED = auto()
     LEFT_OUT = auto()
@@ -87,7 +85,7 @@ _SKIPPED: Final = frozenset({Shown.LEFT_OUT, Shown.LISTED, Shown.DROPPED})
 
 @dataclass(frozen=True, slots=True)
 class ShownKind:
-    """Kind of an event's sign about its table."""
+    """The kinds of signs."""
 
     shown: Shown
     obstacle: Obstacle | None = None
@@ -280,7 +278,7 @@ def record_existing(event_id: int, context: Context) -> None:
 
 
 def list_readable_views(context: Context) -> list[str]:
-    """Return the listed views that can be replicated now: the objects that they read are replicated since,
+    """Return the listed views that can be replicated now: the objects that they read are replicated by now,
     for example by another policy.
     """
     policy, source = context.policy, context.source

@@ -2,7 +2,7 @@
 differences.
 
 The location of a file on the target depends only on its location at the source: ``external_base`` and the
-source's path. So a cycle need not coordinate with replay about where a table is. A table that moved at the
+source's path. So a cycle need not coordinate the location of a table with replay. A table that moved at the
 source gets its files in the new directory before or after replay moves the table there.
 """
 

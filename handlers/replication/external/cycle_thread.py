@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 RETRY_S: Final = 30.0
-"""Pause after a cycle that ended early, if the next one is not due before."""
+"""Pause after a cycle that ended early, unless the next one is due sooner."""
 JOIN_S: Final = 30.0
 
 
@@ -95,8 +95,8 @@ class ExternalThread:
         return self._totals.plus(self._running)
 
     def step(self) -> float:
-        """Start a cycle if one is due, none runs and a place is free;
-        return in how many seconds the next one is due.
+        """Start a cycle if one is due, none runs and a place is free; return the seconds until the next one
+        is due.
         """
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None

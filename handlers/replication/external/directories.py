@@ -1,8 +1,8 @@
 """One directory of a tree: compares both sides, and makes the files of the target those of the source.
 
-A second listing follows the copies, because the source may change meanwhile. A large directory needs several
-batches of copies, and the records of a batch are written when its copies have ended. A stopped run therefore
-continues with its batch.
+It lists again after the copies, because the source may change meanwhile. A large directory is copied in
+several batches, and each batch is recorded when its copies are complete. A stopped run therefore continues
+with its batch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _DEPTH_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A directory of the source and the one of the target that gets its files, with everything below."""
+    """A directory tree of the source, and the directory of the target that gets its files."""
 
     source: Location
     target: Location
     depth: int = 0
     is_replaced: bool = False
-    """Whether the target's directory has only files that the source's has (``TableDirectories``)."""
+    """Whether to remove files that the source's directory does not have (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class TreeCounts:
     missing: int = 0
     """Directories of the source that do not exist."""
     missing_roots: list[str] = field(default_factory=list)
-    """Those of them that are the directory of a table, or of a partition outside of it."""
+    """Missing directories of tables, and of partitions outside of their tables."""
     files: int = 0
     """Files at the source."""
     copied: int = 0
@@ -198,7 +198,9 @@ class DirectoryCopier:
                 each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
             )
         failures = (each for each in outcomes.values() if isinstance(each, TidelineError))
-        return next((each for each in failures if not isinstance(each, FileLost)), None)  # else it vanished
+        return next(
+            (each for each in failures if not isinstance(each, FileLost)), None
+        )  # a lost file has vanished
 
     def _remove(self, tree: Tree, names: Sequence[str]) -> None:
         if names:
@@ -210,7 +212,7 @@ class DirectoryCopier:
             self.counts.removed += len(names)
 
     def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
-        """Return the directories below; with deletions, including those that only the target has."""
+        """Return the subdirectories; with deletions, those that only the target has, too."""
         names = {entry.name for entry in source if entry.is_directory}
         if self._delete or tree.is_replaced:
             names |= {entry.name for entry in target if entry.is_directory}
@@ -220,8 +222,8 @@ class DirectoryCopier:
         ]
 
     def _list_source(self, tree: Tree) -> list[Entry] | None:
-        """Return the visible entries of the source's directory; None if it does not exist although its file
-        system is there.
+        """Return the visible entries of the source's directory; None if it is missing on a file system that
+        is present.
         """
         location = self._copies.allowed.require_directory(tree.source)
         try:

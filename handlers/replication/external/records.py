@@ -1,7 +1,7 @@
 """Records of the copied files, in their own store, and of the last complete cycle.
 
-The thread of a cycle writes them while replay writes its position, hence another store. Losing them costs a
-comparison of all bytes, and no file.
+They have their own store because the thread of a cycle writes them while replay writes its position. If they
+are lost, the next cycle compares all bytes, but no file is lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes directories of the target equal to those of the source, several at a time.
 
 Each directory is compared and copied independently (``directories``). One with a failed copy is reported, and
-the copies of the others continue. With copy jobs, directories with files to copy wait until the comparison of
-all ends, or their files are many enough for one job. If they are too few for a job, this process copies them.
+the copies of the others continue. With copy jobs, directories that need copies wait until their files fill
+one job, or all directories are compared. If they are too few for a job, this process copies them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from state.errors import Fenced, Interrupted, TidelineError
 
 BATCH_FILES_MAX: Final = 100_000
 BATCH_BYTES_MAX: Final = 1024**4
-"""Files and bytes of one job at most: memory is bounded, and copies are recorded from time to time."""
+"""Maximum number of files and bytes of one job. They bound the memory, and how much an interrupted run
+repeats.
+"""
 
 
 class TreeCopier:
@@ -79,8 +81,8 @@ class TreeCopier:
             self._copy_batch(threads)
 
     def _copy_batch(self, threads: ThreadPoolExecutor) -> None:
-        """Copy the files of all directories that wait,
-        by a job if they are many, and finish the directories.
+        """Copy the files of all waiting directories, with a job if there are many files, and finish the
+        directories.
         """
         batch, self._batch = self._batch, []
         copies = [copy for each in batch for copy in each.copies]

@@ -2,8 +2,8 @@
 
 The order of the steps, each repeatable after a crash:
 
-1. Read the source's current event id L. The look at the database comes after that: in the other order,
-   changes in between would be lost (HIVE-19927).
+1. Read the source's current event id L. Read the database only after that: in the other order, changes in
+   between would be lost (HIVE-19927).
 2. Mark the source database: its change manager then keeps deleted files. Create the target database, or take
    over an empty one or an unfinished bootstrap. While it is unfinished, the database carries
    ``tideline.bootstrap``, and Hive does not compact it.
@@ -52,11 +52,12 @@ PROMOTED: Final = "tideline.promoted"
 BOOTSTRAP: Final = "tideline.bootstrap"
 PENDING: Final = "pending"
 NO_COMPACTION: Final = "hive.repl.first.inc.pending"
-"""While it is ``true``, Hive's initiator does not compact tables of the database (reference:
-hive-replication.md §3.3)."""
+"""While this parameter is ``true``, Hive's initiator does not compact tables of the database (reference:
+hive-replication.md §3.3).
+"""
 PENDING_KEY: Final = b"bootstrap/pending"
 REQUESTED_KEY: Final = b"bootstrap/requested"
-"""An operator has requested the bootstrap. Only a policy without a position reads it."""
+"""Key of an operator's request for the bootstrap. Only a policy without a position reads it."""
 _REUSE_FILES: Final = b"reuse-files"
 
 
@@ -75,7 +76,7 @@ class BootstrapResult:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapRequest:
-    """A request to bootstrap a policy, which its own loop does as soon as it has its turn."""
+    """A request to bootstrap a policy. The policy's loop serves it as soon as its turn comes."""
 
     policy: str
     reuse_files: bool = False
@@ -89,8 +90,8 @@ def begin_bootstrap(
     nothing.
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
-    it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
-    unless ``reuses_files``: then it replaces them and copies only files that differ (``reuse``).
+    it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created. With
+    ``reuses_files``, it replaces them instead and copies only files that differ (``reuse``).
     """
     recorded = store.get(POSITION_KEY)
     if recorded is not None:
@@ -128,7 +129,9 @@ def find_request(policy: str, reader: Reader) -> BootstrapRequest | None:
 
 
 def finish_bootstrap(context: Context, store: Store) -> None:
-    """Make the target database a finished replica as of the event of the beginning (step 5)."""
+    """Complete the bootstrap: the target database becomes a replica as of the event at its beginning (step
+    5).
+    """
     event_id = store.get(PENDING_KEY)
     if event_id is None:
         return

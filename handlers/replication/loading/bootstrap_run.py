@@ -1,9 +1,9 @@
 """The loads of a bootstrap: several tables at a time, each recorded as soon as it ends.
 
 Worker threads load tables with their own metastore clients. Only the calling thread writes the state, so a
-kill at any moment costs no finished table. The policy decides on a table that fails for its own reason
-(``OWN_FAULTS``), by default a quarantine; any other failure leads to a later retry. The others continue
-meanwhile. Views follow after the tables.
+kill never costs a finished table. If a table fails for its own reason (``OWN_FAULTS``), the policy decides;
+by default, the table is quarantined. Any other failure is retried later, while the other tables continue.
+Views follow after the tables.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from state.store import Store
 
 
 TRIES_MAX: Final = 5
-"""Tries of one table in one run; then the run fails once all others are loaded, and the next run tries
-again."""
+"""Attempts at one table in one run. If all fail, the run fails once all other tables are loaded, and the next
+run tries again.
+"""
 OWN_FAULTS: Final = (BadInput, Refused)
 """Failures of a load that are the table's own. All others lead to retries, because the table is not to blame
 for them."""
@@ -113,7 +114,7 @@ class _BootstrapRun:
         self._options = options
         self._beat = beat
         self._stopping = threading.Event()
-        """Ends the workers: because the process stops, or because an error ends the run."""
+        """Set when the workers must end, because the process stops or an error ends the run."""
         self._todo: queue.SimpleQueue[TableLoad | None] = queue.SimpleQueue()
         self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
         self._tries: dict[str, int] = {}
@@ -151,8 +152,8 @@ class _BootstrapRun:
         return views
 
     def _load(self, loads: Iterable[TableLoad]) -> None:
-        """Give the loads to the workers and record their outcomes, until each has ended, is given up or has
-        failed too often.
+        """Give the loads to the workers and record their outcomes, until each load has succeeded, was given
+        up or failed too often.
         """
         open_loads = {load.table: load for load in loads}
         for load in open_loads.values():
@@ -180,8 +181,8 @@ class _BootstrapRun:
             raise last_error
 
     def _next_outcome(self, open_loads: dict[str, TableLoad]) -> _Outcome | None:
-        """Wait a moment for the end of an attempt, and return tables to the workers whose pause is over;
-        raises Interrupted.
+        """Wait briefly for the outcome of an attempt, and return it if there is one. Give tables whose pause
+        is over to the workers again. Raises Interrupted.
         """
         if self._options.is_stopping():
             raise Interrupted("the bootstrap was stopped", policy=self._context.policy.name)

@@ -1,15 +1,14 @@
 """Catches up one loaded table: applies its events between the load and the position of replay.
 
 It runs in pieces between batches of replay: a table that is far behind does not hold up the others
-(``follower``). The table was waiting all the time, so no event in between renamed or dropped it: that would
-have cancelled the load.
+(``follower``). No event in between renamed or dropped the table, because that would have cancelled the load.
 
-Transactions need care, because a transaction may have written other tables too. If replay has already ended
+Transactions need care, because a transaction may also have written other tables. If replay has already ended
 it on the target, catch-up opens, allocates and ends it there once more, for this table alone. If it is still
-open, the target answers with the open transaction, and replay ends it later for all tables. That is why
-replay's write-id mapping takes over the open write ids at the end. And that is why replay completes the
-catch-up before it ends a transaction that holds a write id of this table: otherwise the target would show the
-write id without its files. It also completes it before it renames the table.
+open, the target answers with the open transaction, and replay ends it later for all tables. Replay's write-id
+mapping therefore takes over the open write ids at the end. Replay completes the catch-up before it ends a
+transaction that holds a write id of this table, because otherwise the target would show the write id without
+its files. It does the same before it renames the table.
 
 A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it
 stopped; replay's mapping still has them, and no transaction of theirs has ended since. If such a table fails
@@ -56,7 +55,7 @@ _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
 
 
 PIECE_EVENTS: Final = 1_000
-"""A record of the progress follows after so many event ids."""
+"""Event ids after which the progress is recorded."""
 
 
 class ResumeFailed(Exception):
@@ -64,7 +63,7 @@ class ResumeFailed(Exception):
 
 
 class _NoQuarantine(Quarantine):
-    """Takes the place of the quarantine while a table resumes."""
+    """Replaces the quarantine while a table resumes."""
 
     def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
         """Stop the catch-up."""

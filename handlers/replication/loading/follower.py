@@ -26,7 +26,7 @@ from state.errors import GapDetected, NotFound, ServerFault, TidelineError, Unlo
 
 
 TURN_S: Final = 2.0
-"""How long a table catches up before the next batch of the others."""
+"""How long tables may catch up before the next batch of other tables."""
 
 log = structlog.get_logger(__name__)
 
@@ -72,8 +72,8 @@ class LoadFollower:
         return names
 
     def release(self, table: str, read: ReadEvents, *, load: bool = False) -> Release:
-        """Let a quarantined table return: resume it at its stop, or load it if that is not possible or
-        ``load`` is set.
+        """Return a quarantined table to replication: resume it at its stop, or load it if that is impossible
+        or ``load`` is set.
 
         A table that waits for its load already keeps waiting. Raises NotFound if it needs no release.
         """
@@ -89,13 +89,13 @@ class LoadFollower:
                 hint="Run 'tideline status' to list the tables that need a release.",
             )
         if not waiting.resumes:
-            return Release(table, None, "it already waits for its load")
+            return Release(table, None, "its load was requested before")
         if load:
             return self._load_instead(table, "a load was requested")
         return Release(table, waiting.snapshot_event_id + 1, None)
 
     def _resume(self, entry: QuarantinedTable) -> Release:
-        """Let the table catch up from the event that failed; its write ids stay in the mapping until then."""
+        """Make the table catch up from the event that failed; the mapping keeps its write ids until then."""
         self.context.tables.quarantine.remove(entry.table)
         self.context.table_cache.forget(entry.table)
         self.context.tables.loads.resume(entry.table, entry.event_id - 1, entry.loaded_write_id)
@@ -105,8 +105,8 @@ class LoadFollower:
         return Release(entry.table, entry.event_id, None)
 
     def load_unlogged(self) -> None:
-        """Load the tables quarantined because files that Hive did not log are gone; called between two
-        batches.
+        """Load tables that were quarantined because files that Hive had not logged are gone; call it between
+        two batches.
         """
         for entry in self.context.tables.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
@@ -140,7 +140,7 @@ class LoadFollower:
         self.context.tables.loads.remove(table)
 
     def _forget(self, table: str) -> None:
-        """Forget a table before the replacement of its rows. Transactions that wrote into it still end on the
+        """Forget a table whose rows will be replaced. Transactions that wrote into it still end on the
         target.
         """
         self.files.discard_table(table)
@@ -173,7 +173,7 @@ class LoadFollower:
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
-        """Give each table that catches up a turn; return whether one of them needs more. Call it before the
+        """Give each table that catches up a turn, and return whether any needs another. Call it before the
         next batch.
 
         All turns together take ``TURN_S``: other tables wait no longer than that; a single event is never
@@ -213,7 +213,7 @@ class LoadFollower:
         self._works.clear()
 
     def _run(self, load: TableLoad, work: CatchUp, may_stop: Callable[[], bool]) -> None:
-        """Let a table catch up until replay's position, or until it may stop."""
+        """Catch up one table to replay's position, or until its turn is over."""
         self.context.target_position.check()
         upto = self.position()
         self._works.pop(load.load_id, None)  # a failed catch-up starts again from the beginning

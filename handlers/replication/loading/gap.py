@@ -1,6 +1,6 @@
 """Crossing a gap: events that log and topic lost before a policy applied them.
 
-The changes of the lost events are unknown: every table of the policy gets a load, and following continues
+The changes of the lost events are unknown. So every table of the policy gets a load, and following continues
 after the newest event of the source. The order matters as in a bootstrap: read the event id first, and list
 the tables afterwards.
 
@@ -50,9 +50,7 @@ def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower)
 
 
 def _require_gap(context: Context, position: int) -> None:
-    """Raise InvalidRequest if the source's log still has the event after ``position``, or does not have it
-    yet.
-    """
+    """Raise InvalidRequest unless the source's log has lost the event after ``position``."""
     current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)
     if current > position and (not events or events[0].eventId != position + 1):

@@ -1,9 +1,9 @@
 """Loads waiting tables one after another in its own thread, while replay follows all other tables.
 
-Replay's thread calls ``step`` between two batches: it takes over a finished load and starts the next one. A
-failed load waits for a pause that grows, for each table on its own. The load uses metastore its own clients
-and copy threads, so that it neither waits for replay nor delays it, and it writes nothing into the policy's
-state: only replay's thread does.
+Replay's thread calls ``step`` between two batches: it takes over a finished load and starts the next one.
+After each failure of a table, its load waits longer. The load uses its own metastore clients and copy
+threads, so that it neither waits for replay nor delays it, and it writes nothing into the policy's state:
+only replay's thread does.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class LoadThread:
             run.error = Inconsistent("the load of a table failed unexpectedly", reason=repr(error))
 
     def find_next_try_s(self, table: str) -> float | None:
-        """Return the Unix time of the next try of a load that failed, None for any other; for any thread."""
+        """Return the Unix time of the next try of a failed load, None if the load has not failed; for any
+        thread.
+        """
         due_s = self._due_s.get(table)
         return None if due_s is None else time.time() + max(0.0, due_s - self._clock())
 

@@ -1,12 +1,12 @@
 """The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
 
-It drops the tables of the target database without their files, and the loads create them again in the same
-directories. A load copies only files that differ, and removes others that are not part of the table
+The bootstrap drops the tables of the target database without their files, and the loads create them again in
+the same directories. A load copies only files that differ, and removes others that are not part of the table
 (``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
-Hive keeps the write ids of a table dropped without its files, and a load could not set them then. It forgets
-them with a table dropped with its files. This step therefore creates an empty table of the same name in its
-own directory, and drops it.
+Hive keeps the write ids of a table that was dropped without its files, so that a load could not set them. It
+forgets them when a table is dropped with its files. This step therefore creates an empty table of the same
+name in a separate directory, and drops it.
 
 It also removes directories that no table of the source explains, with the tables and partitions that the
 source does not have. The load removes a partition that the source drops between this and its table's load
@@ -49,8 +49,8 @@ def detach_tables(
     """Drop the tables of the target database, and keep the files of those that the source has (``names``);
     repeatable.
 
-    Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the
-    drops for the source's.
+    Raises TargetDiverged if the database is a replica, or the source of one: other readers would mistake the
+    drops for those of the source.
     """
     _require_unused(database, policy)
     tables = target.table_names(policy.target_db)
@@ -90,9 +90,10 @@ def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, 
 
 
 def forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
-    """Let Hive forget the write ids of a table that does not exist; its files at ``location`` stay.
+    """Make Hive forget the write ids of a table that does not exist; the files at ``location`` stay.
 
-    If the location is unknown, as after a crash, it removes files in the directory of its name.
+    If the location is unknown, as after a crash, this removes the files in the default directory of the
+    table.
     """
     aside = (
         None if location is None else str(parse_location(location).parent.child(f"tideline-detached-{name}"))

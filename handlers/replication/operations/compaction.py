@@ -6,10 +6,10 @@ on its own: its initiator works on replicated tables as on any others, and an op
 Readers see the same rows before, during and after, since Hive names the result after its own transaction.
 They do not affect replay: a compaction ends below the lowest open write id.
 
-Hive keeps a record of every compaction for days, so only the states that matter are read, each by a
-separate call with a limit, for all databases of a target at once. A failed compaction matters until a later
-one of the same table or partition is queued; if that one fails too, it counts. Hive keeps its record longer,
-so the later ones are read as well, for ``CHECKED_MAX`` objects at most.
+Hive keeps a record of every compaction for days, so only the states that matter are read, each by a separate
+call with a limit, for all databases of a target at once. A failed compaction counts until a later one of the
+same table or partition is queued. Hive keeps its record longer than that, so later compactions are read as
+well, for at most ``CHECKED_MAX`` objects.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def describe_compaction(each: ShowCompactResponseElement) -> CompactionState:
 
 
 def _seconds(milliseconds: int | None) -> float | None:
-    """Return Unix time; Hive writes 0 for a time that has not come."""
+    """Return Unix time; Hive writes 0 for a step that has not happened yet."""
     return milliseconds / 1000 if milliseconds else None
 
 
@@ -153,11 +153,11 @@ class CompactionBacklog:
     """The compactions of one database that wait, run or failed."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    """By state. Of failed ones, each table or partition counts once."""
+    """The number in each state. A table or partition with several failures counts once."""
     oldest_queued_s: float | None = None
     """Unix time since which the oldest queued compaction waits."""
     listed: tuple[CompactionState, ...] = ()
-    """Some of them, failed ones first."""
+    """Some of these compactions, failed ones first."""
 
 
 def read_backlogs(
@@ -192,8 +192,8 @@ def _build_backlog(
 def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list[ShowCompactResponseElement]]:
     """Return the compactions in one state by database, the newest first.
 
-    One call reads those of all databases. If there are more than the call returns, each database is read
-    alone, because those of a single one may have filled the answer.
+    One call reads those of all databases. If the answer is full, each database is read separately, because a
+    single one may have filled it.
     """
     answered = target.show_compactions(state=STATES[state], limit=READ_MAX)
     if len(answered) >= READ_MAX:

@@ -8,8 +8,8 @@ The steps, each repeatable after a crash. Only the last one needs the source:
 3. Remove the files under open write ids (``transactions.open_writes``), then abort the replayed transactions.
 4. Remove all parameters of replication from the target database in one call, and name the point there
    (``tideline.promoted``). That fences every other instance, because its epoch is gone.
-5. Remove the policy from ``repl.source.for`` of the source, if it answers. If not, a repetition does it
-   later.
+5. Remove the policy from ``repl.source.for`` of the source, if it answers. Otherwise, a later repetition does
+   this.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class IncompleteTable:
-    """A table that does not show the rows of the point."""
+    """A table without all rows of the point."""
 
     table: str
     reason: str
@@ -78,7 +78,7 @@ class Promotion:
     missing: Sequence[IncompleteTable] = ()
     """Tables of the source that are not in the database, because they have no possible replica."""
     removed: Sequence[str] = ()
-    """Parameters to remove from the target database."""
+    """The parameters that the promotion removes from the target database."""
     unmarked: bool | None = None
     """Whether the source database named the policy; None if the source did not answer."""
 
@@ -228,8 +228,8 @@ def _end_transactions(context: Context, write_ids: Sequence[WriteIds]) -> None:
 
 
 def _is_removed(key: str) -> bool:
-    """Whether a parameter marks the database as a replica;
-    those of policies that replicate it further stay.
+    """Whether a parameter marks the database as a replica; the parameters of policies that replicate the
+    database to other targets stay.
     """
     return is_replication_parameter(key) and key != SOURCE_FOR
 

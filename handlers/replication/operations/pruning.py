@@ -34,9 +34,8 @@ class PlannedDrop:
 
 
 def plan_drops(tables: Iterable[str], context: Context) -> tuple[PlannedDrop, ...]:
-    """Return the objects that a drop of ``tables`` would remove, or of all tables that left if none is named.
-
-    Leaves out tables that the target does not have. Raises NotFound for a table that did not leave.
+    """Return the objects that a drop of ``tables`` would remove; without names, those of all tables that
+    left. Leave out tables that the target does not have. Raises NotFound for a table that did not leave.
     """
     names = tuple(dict.fromkeys(tables)) or tuple(entry.table for entry in context.tables.left.entries())
     for name in names:

@@ -1,7 +1,7 @@
 """The retirement of a policy, which ends it permanently.
 
-Its state file and a parameter of its target database say so: neither a restart of the daemon nor another one
-follows the policy again.
+Its state file and a parameter of its target database record this, so neither a restarted daemon nor another
+one follows the policy again.
 
 A retirement removes everything else on both sides that still refers to the policy; the replica stays as it
 is. ``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
@@ -42,7 +42,7 @@ class Retirement:
 
 
 def is_retired(store: Reader) -> bool:
-    """Whether the policy was retired, even if an error ended that before its last step."""
+    """Whether the policy was retired, even if an error interrupted the retirement before its last step."""
     return store.get(RETIRED_KEY) is not None
 
 

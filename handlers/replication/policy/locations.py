@@ -74,9 +74,7 @@ def has_placeholder(table: Table) -> bool:
 
 
 def list_row_directories(table: Table) -> tuple[str, ...]:
-    """Return the directories of a table, without those of its partitions;
-    the first is the one that is there as a rule.
-    """
+    """Return the directories of a table, without those of its partitions; the first one usually exists."""
     path, location = find_spark_path(table), table.sd.location
     if path is None:
         return () if location is None else (location,)

@@ -1,9 +1,9 @@
 """Tables of which only the metadata is replicated (``metadata_only`` of a policy):
 definitions, partitions and constraints.
 
-Their rows are read elsewhere, or not at all on the target: in shared storage, or after a copy that another
-program makes. No file is copied, no write id is allocated, and no statistics are written, because they would
-describe rows that are not there: Hive answers ``count(*)`` from them.
+Their rows are in shared storage, are copied by another program, or are not needed on the target. Replay
+copies no file, allocates no write id and writes no statistics. Statistics would describe missing rows, and
+Hive answers ``count(*)`` from them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Such events cannot be repeated freely: a repeated rename would rename another table if a later event created
 one under the old name, and a repeated alteration finds no table if a later event renamed it. Replay therefore
 records its position between each of them (``needs_checkpoint``) and other events of the same names, so that a
-restart repeats at most one of them. Between two other alterations of the same object it is recorded as well
-(``find_alterations``), so that a restart does not show an older state of it.
+restart repeats at most one of them. It also records its position between two other alterations of the same
+object (``find_alterations``), so that a restart does not show an older state of the object.
 """
 
 from __future__ import annotations

@@ -132,9 +132,7 @@ class RecordedPosition:
         self.current, self._time_s, self._is_behind = position, time_s, True
 
     def is_due(self) -> bool:
-        """Whether so much was applied, or so much time has passed,
-        since the last record that the next one is due.
-        """
+        """Whether enough events were applied, or enough time has passed, since the last record."""
         if not self._unrecorded_effects:
             return self._is_behind and self._context.idle.records.may_take(
                 self._clock(), self._recorded_s, interval_s=RECORD_S
@@ -169,13 +167,15 @@ class RecordedPosition:
 
 
 TARGET_LAG_S: Final = 1.0
-"""How long the target's position may stay behind while events are replayed, unless other policies have their
-turns in the meantime."""
+"""How long the target's position may lag while events are replayed; longer if other policies take their turns
+first.
+"""
 
 TARGET_POSITION_S: Final = 60.0
-"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that,
-the one of a quiet database would become older than the source's log, and a replica without its state file
-could not continue from it."""
+"""After this time without an event that concerns the policy, the target's ``repl.last.id`` is raised.
+Otherwise the position of a quiet database would become older than the source's log, and a replica without its
+state file could not continue from it.
+"""
 
 
 class TargetProgress:
@@ -214,12 +214,14 @@ class TargetProgress:
         return depends_on(event, self._touched | self._context.tables.unproven.tables())
 
     def is_due(self) -> bool:
-        """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
+        """Whether the target's position must be raised before the end of a transaction, or at the end of a
+        batch.
+        """
         is_new = self._took_effect and self._context.target_position.written is None
         return is_new or self._lags(TARGET_LAG_S) or self._lacks_entries() or self._is_old()
 
     def is_due_at_rest(self) -> bool:
-        """Whether the position is to be raised when there is nothing to apply."""
+        """Whether the target's position must be raised although there is nothing to apply."""
         return self._lags(0.0) or self._lacks_entries() or self._is_old()
 
     def _lags(self, interval_s: float) -> bool:

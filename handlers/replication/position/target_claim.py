@@ -1,4 +1,4 @@
-"""The claim of the target database, once per process, when it first opens the policy.
+"""The claim of the target database: each process makes it once, when it first opens the policy.
 
 The order of the steps matters, because the process may be killed between any two:
 
@@ -43,7 +43,9 @@ WRITTEN_KEY: Final = b"target/last-id"
 DATABASE_KEY: Final = b"target/database"
 """The name of the target database that the state belongs to."""
 BASE_KEY: Final = b"target/external-base"
-"""Where the state's external tables are on the target; empty if the target chose their places."""
+"""``external_base`` of the policy when the state was written; empty if the target chose the locations of
+external tables.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class TargetClaim:
     ) -> bool:
         """Compare the target with the state (step 1); return whether the state is out of date.
 
-        The target's position is never ahead of a state that is not older than it.
+        The target's position is never ahead of an up-to-date state.
         """
         database, name = self._context.policy.target_db, self._context.policy.name
         if parameters.get(fencing.RETIRED) == name:
@@ -190,7 +192,9 @@ class TargetClaim:
         )
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
-        """Take over the target's facts about its tables; without any, every table waits for a load."""
+        """Take over the entries of tables from the target; without a complete list, every table waits for a
+        load.
+        """
         context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
         for entry in entries.quarantined:

@@ -1,4 +1,5 @@
-"""The pause of a policy: an operator stops it for a while, and a restart of the daemon does not resume it.
+"""The pause of a policy: an operator stops replication for a while, and a restart of the daemon does not
+resume it.
 
 It is in the policy's state file, and among the parameters that the target database keeps (``kept_entries``):
 a daemon that takes over the policy without this file does not resume it either.
@@ -50,7 +51,9 @@ class Pause:
                 put_pause(since_s, txn)
         return since_s
 
-    def end(self) -> None:
-        """Resume the policy."""
+    def end(self) -> bool:
+        """Resume the policy; return whether it was paused."""
+        was_paused = self.since_s() is not None
         with self._store.transaction() as txn:
             put_pause(None, txn)
+        return was_paused

@@ -1,8 +1,6 @@
-"""Everything known of the tables of one policy, by their names at the source.
-
-It has one owner, because a rename or drop concerns all of it: an entry that stays under a former name would
-later be taken for that of another table. A further kind of entry is one field and one line of ``_followed``
-or ``_stored``.
+"""All facts about the tables of one policy, by their names at the source. They have one owner, because a
+rename or drop concerns all of them: an entry under a former name would later be mistaken for that of another
+table. A further kind of entry is one field and one line of ``_followed`` or ``_stored``.
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ class PolicyTables:
     unchecked_marks: UncheckedTables = field(default_factory=UncheckedTables)
 
     def rename(self, old: str, new: str) -> None:
-        """Follow a rename. Raises Transient if a load works on the table and does not end;
-        the event is then repeated.
+        """Follow a rename. Raises Transient if a load of the table does not end in time; the event is then
+        repeated.
 
         Two kinds of entries do not follow: the event of the rename shows whether the new name is
         ``unreplicated``, and tables that ``left`` the policy are not renamed on the target.
@@ -112,7 +110,7 @@ class PolicyTables:
         )
 
     def _followed(self) -> Sequence[TableEntries[Any]]:
-        """Return the entries that follow their table when renamed or dropped."""
+        """Return the entries that follow their table when it is renamed or dropped."""
         return self.quarantine, self.loads, self.copied_ahead, self.unchecked_marks
 
     def _stored(self) -> Sequence[StoredState]:

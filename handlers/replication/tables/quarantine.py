@@ -6,9 +6,9 @@ dropped. The list is part of the projection's state and is written together with
 
 A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is
 probably their environment: then the policy stops at the event and retries, instead of losing one table after
-the other. Two kinds do not count. Bad input is in the event itself, independent of the environment. And a
-table whose unlogged files are gone is loaded again at once. Unsafe paths do count: most are files outside of
-the directories that the configuration lets Tideline read, which concerns many tables.
+the other. Two kinds do not count: bad input, which is in the event itself, and unlogged files that are gone,
+because the table is loaded again at once. Unsafe paths count: most are files outside of the directories that
+the configuration allows Tideline to read, which affects many tables.
 """
 
 from __future__ import annotations

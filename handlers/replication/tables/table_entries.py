@@ -126,7 +126,7 @@ class UnreplicatedTable:
     """The kind of table; entries of older versions are materialized views."""
     reason: str = MATERIALIZED_VIEW.reason
     on_target: bool = False
-    """Whether the target has rows of a time when the table was replicated."""
+    """Whether the target still has rows from a time when the table was replicated."""
 
 
 class UnreplicatedTables(TableEntries[UnreplicatedTable]):

@@ -30,14 +30,13 @@ Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap", "files-gon
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """A table that waits for its load, is being loaded, or was loaded.
-    The field names are those of the stored JSON.
+    """A table that waits for its load, is loading, or was loaded. The field names are those of the stored
+    JSON.
     """
 
     table: str
     load_id: str
-    """Names this load on the target, so that a restarted load continues with its own table and never with
-    another."""
+    """Identifies this load on the target, so that a restarted load continues with its own table."""
     reason: Reason
     requested_s: int
     """Unix time of the request."""
@@ -55,7 +54,7 @@ class TableLoad:
     problem: str | None = None
     """Why it failed the last time."""
     resumes: bool = False
-    """The rows are those of before a quarantine, and the table resumes at its stop."""
+    """Whether the table resumes at its stop after a quarantine, with the rows from before it."""
     cause: str | None = None
     """Why it is loaded again without a request."""
 
@@ -111,7 +110,7 @@ class TableLoads(TableEntries[TableLoad]):
         self._worker: LoadWorker | None = None
 
     def subscribe(self, worker: LoadWorker) -> None:
-        """Inform ``worker``, which loads the waiting tables, before a change that concerns its work."""
+        """Notify ``worker``, which loads the waiting tables, before each change that affects its work."""
         self._worker = worker
 
     def remove(self, table: str) -> None:
@@ -154,7 +153,7 @@ class TableLoads(TableEntries[TableLoad]):
         return entry is not None and entry.is_loaded and write_id <= entry.write_id
 
     def request(self, table: str, reason: Reason, *, cause: str | None = None) -> TableLoad:
-        """Make ``table`` wait for a new load, in place of an earlier one."""
+        """Make ``table`` wait for a new load, which replaces an earlier one."""
         self._cancel(table)
         cause = cause if cause is None else cause[:1000]
         return self.put(TableLoad(table, uuid.uuid4().hex, reason, int(time.time()), cause=cause))

@@ -4,8 +4,8 @@ A cycle has to know the directories of all external tables, and those of partiti
 Reading all partitions each time would cost more than the cycle. They are therefore read once, and the events
 that replay applies keep them up to date: most add partitions below their table and change nothing here.
 
-The read state is never older than the replayed one, because replay is behind the source. An event noted while
-its table is read lets the table be read again in the next cycle.
+The read state is never older than the replayed one, because replay is behind the source. If an event arrives
+while its table is being read, the next cycle reads the table again.
 """
 
 from __future__ import annotations

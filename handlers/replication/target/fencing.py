@@ -2,8 +2,8 @@
 
 Every process raises the database's epoch once, when it first opens the policy. The epoch is in the policy's
 state file and in the parameter ``tideline.epoch`` of the target database. A process that finds another epoch
-there than its own was replaced while stopped or cut off, and must not write any more: its position is stale,
-and repeating the other instance's work would damage the target's transaction map.
+than its own there was replaced while it was stopped or disconnected, and must not write any more: its
+position is stale, and repeating the other instance's work would damage the target's transaction map.
 
 An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is
 not taken for one that another instance holds. The random part separates two instances that claimed at the

@@ -1,11 +1,8 @@
-"""When a policy does its periodic tasks in quiet times.
-
-For one policy this costs nothing: a check of the target, a write of its position. For hundreds it would be
-all that the daemon does. So the policies of a target take turns: each waits at least so long that all of them
-together do such work ``per_s`` times a second, and a turn that many wait for, as after a start, goes to
-one after the other. None is left out, because who had a turn waits until all others could have had theirs.
-
-Nothing depends on how soon a turn comes: events, and the claim in front of every write, need none.
+"""When a policy does its periodic tasks in quiet times. For one policy, these tasks are cheap: a check of the
+target, a write of its position. For hundreds of policies, the daemon would do nothing else. So the policies
+of a target take turns, at most ``per_s`` a second over all of them. After a turn, a policy waits until all
+others could have had theirs, so none is left out. Nothing depends on how soon a turn comes: applying events,
+and checking the claim before every write, need none.
 """
 
 from __future__ import annotations
@@ -26,12 +23,12 @@ class IdleTurns:
         """When the next turn may be taken."""
 
     def join(self) -> None:
-        """Count one more policy."""
+        """Add a policy."""
         with self._lock:
             self._policies += 1
 
     def leave(self) -> None:
-        """Count one policy less."""
+        """Remove a policy."""
         with self._lock:
             self._policies -= 1
 
@@ -66,11 +63,11 @@ class IdleWork:
     """Recording a position that passed only events without effect: a commit of the state."""
 
     def join(self) -> None:
-        """Count one more policy."""
+        """Add a policy."""
         for turns in (self.positions, self.checks, self.reconciliations, self.records):
             turns.join()
 
     def leave(self) -> None:
-        """Count one policy less."""
+        """Remove a policy."""
         for turns in (self.positions, self.checks, self.reconciliations, self.records):
             turns.leave()

@@ -1,7 +1,6 @@
-"""How many loads and cycles of external tables run at a time, for all policies of a target.
-
-Each has its own threads, because it takes up to hours. A policy that finds no place free looks again
-between its next two batches; nothing else of it waits.
+"""Limits how many loads and cycles of external tables run at a time, over all policies of a target. Each runs
+in its own threads, because it may take hours. A policy that finds no free place tries again between its next
+two batches, and meanwhile continues to replicate.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ CYCLES_MAX: Final = 4
 
 
 class Places:
-    """At most so many at a time; thread-safe."""
+    """A limited number of places; thread-safe."""
 
     def __init__(self, number: int) -> None:
         self._free = threading.BoundedSemaphore(number)

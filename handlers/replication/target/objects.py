@@ -47,8 +47,8 @@ STATISTICS: Final = frozenset(
 
 
 def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
-    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or none in the JSON
-    that Hive writes.
+    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or if it is not the
+    JSON that Hive writes.
     """
     try:
         mark = orjson.loads((parameters or {}).get(ACCURATE, ""))
@@ -120,13 +120,13 @@ def is_plain_managed(table: Table) -> bool:
 
 
 def translate_plain_table(table: Table, target: Metastore) -> Table:
-    """Change a plain managed table of the source into the target's form; return the table, others unchanged.
+    """Change a plain managed table of the source into the target's form; return any other table unchanged.
 
     Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
     owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose
     ``metastore.metadata.transformer.class`` is empty. The metastore translates only CREATE_TABLE. An
-    ALTER_TABLE with the source's table would make the target's managed again, so every later request contains
-    the translated table. A target that does not translate keeps them as they are.
+    ALTER_TABLE with the source's table would make the target's table managed again, so every later request
+    contains the translated table. A target that does not translate keeps such tables as they are.
     """
     if is_plain_managed(table) and target.translates_plain_tables():
         table.tableType = "EXTERNAL_TABLE"

@@ -23,9 +23,11 @@ from state.errors import BadInput, NotFound
 
 
 _RENAME: Final = "ALTER_PARTITION"
-"""The kind of event of a rename; changes of several partitions at once are ALTER_PARTITIONS."""
+"""The kind of event that a rename of a partition logs. Changes of several partitions at once are
+ALTER_PARTITIONS.
+"""
 _EVENTS_MAX: Final = 1_000
-"""Events searched; if there are more, every changed partition counts as renamed."""
+"""Maximum number of events to search; if there are more, every changed partition counts as renamed."""
 
 
 def is_same_table(event: Table, present: Table) -> bool:

@@ -33,8 +33,8 @@ from state.errors import NotFound, TargetDiverged
 LAST_ID: Final = "repl.last.id"
 INCOMPATIBLE: Final = "repl.incompatible"
 FRESH_S: Final = 1.0
-"""A write to the target needs a check of the epoch that is not older. A process stopped for longer checks
-again.
+"""Maximum age of the last check of the epoch at a write to the target. A process that was stopped for longer
+checks again.
 """
 
 

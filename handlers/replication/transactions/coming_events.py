@@ -69,7 +69,7 @@ class ComingAllocation(NamedTuple):
 
 
 EVENTS_MAX: Final = 1_000
-"""So many events are looked at."""
+"""Maximum number of events to examine."""
 
 
 _HARMLESS: Final = (

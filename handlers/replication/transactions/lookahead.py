@@ -48,10 +48,13 @@ OPENED_MAX: Final = 100
 TXNS_MAX: Final = 50
 """Transactions whose write ids are allocated together."""
 JOINED_MIN: Final = 3
-"""A joined call needs its own query, so that it does not pay for fewer."""
+"""Minimum number of allocations of a joined call. It needs an additional query, which fewer allocations do
+not repay.
+"""
 _AWAITED: Final = 8
-"""Replay waits until so many transactions are open for each table; those that are open by then as well are
-joined to them."""
+"""Open transactions per table for which replay waits before it allocates; further ones that are open by then
+are joined.
+"""
 
 
 class WriteIdLookahead:
@@ -105,8 +108,8 @@ class WriteIdLookahead:
         self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
-        """Open and allocate for the next events, if ``pair`` of ``event`` has its turn and was not allocated
-        ahead.
+        """Open and allocate for the next events, if it is the turn of ``pair`` of ``event`` and it was not
+        allocated ahead.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:

@@ -8,8 +8,9 @@ the source.
 A transaction that the source no longer lists as open has ended, but its event may not have been read yet.
 Therefore the newest event id is read after the list: the metastore writes a commit or abort and its event in
 one database transaction, so once replay has applied this event id and the transaction is still open here, its
-end has no event. A commit always has one. So it is aborted, as for an ABORT_TXN. Nothing is decided while a
-load of a table is catching up, because that replays transactions which ended long ago.
+end has no event. A commit always has an event, so the transaction was aborted, and replay aborts it here.
+Nothing is decided while a load of a table is catching up, because that replays transactions which ended long
+ago.
 """
 
 from __future__ import annotations

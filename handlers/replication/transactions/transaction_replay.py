@@ -179,7 +179,9 @@ class TransactionReplay:
         unknown_tables = self.files.list_unknown(event.txn_id)
         self._complete_marks(event, source_txn)
         self._commit(event, source_txn, writes)
-        if not event.listed:  # else the relay has found the partitions that the lost state would have named
+        if (
+            not event.listed
+        ):  # otherwise the relay has found the partitions that the lost state would have named
             self.load(unknown_tables)
         return True
 

@@ -1,14 +1,13 @@
 """Opens transactions on the target ahead of their turn, in parallel with replay.
 
-The target's metastore opens a transaction while it commits another one. So replay starts the openings of
-later transactions and waits for none of them until their write ids are to be allocated.
+The target's metastore opens a transaction while it commits another one. So replay starts to open later
+transactions early, and waits for them only when it allocates their write ids.
 
 One thread at a time opens them, of those that the target's policies share (``Context.threads``), in the order
-in which they were started. Before a transaction is replayed to its end, its opening has ended or was
-cancelled: opening it afterwards would open another one. When a batch ends, none is under way.
-
-If an opening fails, none is started any more in this batch. Replay opens the transaction at its turn, so that
-a failure is reported there.
+in which they were started. Before replay ends a transaction, its opening has finished or was cancelled,
+because opening it later would open a second one. When a batch ends, no opening is in progress. If one fails,
+replay starts no more in this batch. Replay opens the transaction at its turn, so that a failure is reported
+there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recent changes at the source: which tables the events between two ids concern.
+"""Recent changes at the source: finds the tables that the events between two ids concern.
 
 A comparison reads two moving sides, one after the other. It proves a difference only if no event between the
 replica's position before it and the source's newest event after it concerns the table. Events name their

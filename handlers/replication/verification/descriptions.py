@@ -10,10 +10,10 @@ A rename gives its write id to all partitions. If its transaction aborts, reader
 until Hive forgets the abort, at different times on the two sides. If the source has forgotten it before the
 target, such statistics are not compared either.
 
-A mark of the target that names less than that of the source is not compared either, because it makes queries
-slower and never wrong. If a partition has no mark, Hive 4.2 also marks its basic statistics as accurate when
-it sets those of columns (``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The
-target does not repeat this.
+A mark of the target that names less than the source's is not compared either: it can make queries slower, but
+never wrong. If a partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets
+those of columns (``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The target does
+not repeat this.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Statistics:
 
     @property
     def is_accurate(self) -> bool:
-        """Whether Hive may use them. For a transactional table, the mark must also name the basic ones."""
+        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic ones,
+        too.
+        """
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
 

@@ -184,8 +184,8 @@ def _describe_resource(resource: ResourceUri) -> str:
 def compare_functions(source: Facts, target: Facts, left_out: Collection[str]) -> Iterator[Finding]:
     """Yield the functions that differ.
 
-    Those in ``left_out``, as ``NAME()``, are counted only, because ``tideline status`` names them with the
-    reason. The target may have an earlier one of such a name.
+    Functions in ``left_out`` (as ``NAME()``) are only counted, because ``tideline status`` names them with
+    the reason. The target may have an earlier function of such a name.
     """
     skipped = {fact for fact in source if f"{fact[1]}()" in left_out}
     if skipped:

@@ -125,8 +125,8 @@ def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -
 
 
 def _is_copy(files: Files) -> bool:
-    """Whether a base on the target, of the same write id as one at the source,
-    has copied files and not those of a compactor.
+    """Whether a base on the target, which has the write id of one at the source, contains copied files
+    instead of those of a compactor.
     """
     return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 
@@ -134,7 +134,7 @@ def _is_copy(files: Files) -> bool:
 def _compare_unmatched(
     directory: Directory, files: Files, others: AcidFiles, prefix: str, *, at_source: bool
 ) -> Iterator[Finding]:
-    """Decide about a directory that the other side does not have, or has only compacted."""
+    """Compare a directory that the other side lacks or has compacted."""
     if directory.compacted:
         explained = any(directory.overlaps(other) and others[other] for other in others)
     else:

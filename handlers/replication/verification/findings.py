@@ -71,8 +71,9 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     DIFFERS = "differs"
     BUSY = "busy"
-    """The table changed too often, or the replica is behind, so that no state of both sides belongs to one
-    event."""
+    """The table changed too often, or the replica is behind, so that both sides were never read as of one
+    event.
+    """
     NOT_FOLLOWED = "not-followed"
     """The table is quarantined or being loaded; its difference is expected and has another remedy."""
     FAILED = "failed"

@@ -65,7 +65,7 @@ class Side:
     policy: Policy
     at_source: bool
     allowed: AllowedRoots | None = None
-    """The directories that files may be read from; None at the target."""
+    """The directories from which files may be read; None at the target."""
     checksums: bool = False
     beat: Callable[[], None] = lambda: None
 
@@ -190,8 +190,8 @@ class OneTable:
         return Description(facts, self._statistics(partition, columns), files, acid_files)
 
     def _partition_location(self, partition: Partition) -> str | None:
-        """Return where the partition is, as both sides write it;
-        None outside of the table's directory, which the target decides.
+        """Return the partition's location in the form of both sides; None if it is outside of the table's
+        directory, because the target then chooses it.
         """
         if self.is_below_base:
             return self._map(partition.sd.location)

@@ -59,8 +59,8 @@ class Following(Protocol):
         """Wait until the replica has applied ``event_id``; return False if it makes no progress."""
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name: quarantined or being loaded; functions left out as
-        ``NAME()``.
+        """Return the tables that are not followed, with the reason (quarantined or loading), and functions
+        that are left out, as ``NAME()``.
         """
 
 

@@ -1,7 +1,5 @@
-"""Lists the files of a table or partition that readers see.
-
-Directories that they do not see are not listed. Something may vanish meanwhile: both sides then differ, and
-are compared again.
+"""Lists the files of a table or partition that readers see. It skips directories that readers do not see. If
+files vanish meanwhile, both sides differ and are compared again.
 """
 
 from __future__ import annotations
@@ -82,7 +80,9 @@ def _may_be_visible(directory: AcidDirectory, write_ids: ValidWriteIds) -> bool:
 
 
 def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
-    """Whether a directory has a write's files, or files that readers skip."""
+    """Whether a directory belongs to a write or is skipped by readers, so that it has no files from before
+    the table was transactional.
+    """
     if "/" not in path:
         return AcidDirectory.parse(path) is not None
     return is_hidden_original(path, ended)

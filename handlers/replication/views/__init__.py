@@ -1,1 +1,1 @@
-"""The queries of views: which databases they name, and their form on the target."""
+"""The queries of views: the databases that they name, and their form on the target."""

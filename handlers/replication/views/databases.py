@@ -1,8 +1,8 @@
 """The query of a view with the databases of the target instead of those of the source.
 
-A table, function or column gets the target's name of its database. If that is not certain, or if the target
-has no such table, the query has a problem, and the view is left out: it would read another database of that
-name, or fail.
+A table, function or column gets the target's name of its database. If that name is uncertain, or the target
+has no such table, the view is left out with the problem: it would read another database of that name, or
+fail.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def define_view(table: Table, policy: Policy) -> ViewDefinition:
 
 
 def _define_hive(table: Table, policy: Policy) -> ViewDefinition:
-    """Only the expanded text decides:
-    the other one names some tables without their database, and nothing reads it.
+    """Rename in the expanded text only: the other text names some tables without their database, and nothing
+    reads it.
     """
     original, expanded = (
         rename_databases(Query(text or "", HIVE, policy.source_db), policy.find_target)
@@ -86,7 +86,7 @@ def _define_hive(table: Table, policy: Policy) -> ViewDefinition:
 
 
 def _define_spark(table: Table, policy: Policy) -> ViewDefinition:
-    """Spark stores the same text twice."""
+    """Rename in both fields: Spark stores the same text twice."""
     expanded = table.viewExpandedText or ""
     renamed, parameters = SparkText(expanded, table.parameters or {}, "view.").rename(policy)
     original = table.viewOriginalText

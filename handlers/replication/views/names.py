@@ -68,7 +68,7 @@ class Token:
 
     @property
     def is_name(self) -> bool:
-        """Whether it may be a name."""
+        """Whether the token may be a name."""
         return self.kind != "mark"
 
     @property
@@ -114,7 +114,7 @@ def find_problem(text: str, dialect: Dialect) -> str | None:
 
 
 _LEADS: Final = frozenset({"from", "join"})
-"""Words in front of a table."""
+"""Words before the name of a table."""
 _CLAUSES: Final = frozenset(
     {"select", "where", "group", "having", "window", "qualify", "order", "sort", "distribute", "cluster"}
     | {"limit", "union", "intersect", "except", "minus"}

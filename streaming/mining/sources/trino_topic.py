@@ -133,7 +133,7 @@ class TrinoTopicSource:
         yield QueryBatch((), _format_position(self.topic, offsets), tuple(dead))
 
     def _skip_batch(self, consumer: Consumer, message: Message, offsets: dict[int, int]) -> DeadInput:
-        """Let ``consumer`` continue after a batch that cannot be decompressed."""
+        """Move ``consumer`` past a batch that cannot be decompressed."""
         number: Any = message.partition()
         offset: Any = message.offset()
         first = TopicPartition(self.topic, number, offset)

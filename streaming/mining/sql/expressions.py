@@ -211,8 +211,8 @@ class ExpressionReader:
 
 
 def text_of(node: exp.Expr) -> str | None:
-    """Return the value of a text written out: quoted in any way, in parentheses, cast, or joined of such
-    texts; else None.
+    """Return the value of a text written out: quoted in any way, in parentheses, cast, or joined from such
+    texts; None for any other expression.
     """
     if isinstance(node, exp.Literal):
         return node.this if node.is_string else None

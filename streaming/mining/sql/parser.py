@@ -67,8 +67,8 @@ def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
 
 
 def _is_understood(statement: exp.Expr) -> bool:
-    """Whether sqlglot understood a statement:
-    it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula.
+    """Whether sqlglot understood a statement, and neither kept it as text (EXPLAIN, CREATE MACRO) nor read a
+    line of code as a formula.
     """
     if isinstance(statement, exp.Command):
         return not any(

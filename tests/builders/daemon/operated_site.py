@@ -13,7 +13,7 @@ from tests.builders.daemon.http_client import told_port
 from tests.builders.daemon.loops import DEADLINE_S
 
 
-CALM: Final = "Nothing needs an action of yours here, and nothing is blocked from outside."
+CALM: Final = "Nothing needs an operator, and nothing is blocked from outside."
 
 
 @dataclass

@@ -44,8 +44,11 @@ def test_a_policy_is_paused_resumed_and_repaired_while_the_daemon_runs(
             {"do": "load", "tables": ["orders"], "reason": "repair"},
             60,
         )
-        assert answer == {"tables": ["orders"]}
-        assert daemon.command("resume", name).returncode == 0
+        paused_text = f"The policy is paused: run 'tideline resume {name}'."
+        assert answer == {"tables": ["orders"], "waits_for": paused_text}
+        resumed = daemon.command("resume", name)
+        assert resumed.stdout == f"policy {name} is resumed\n", resumed.stderr
+        assert daemon.command("resume", name).stdout == f"policy {name} was not paused\n"
         source_sql.run(f"insert into {database}.orders values (3)")
         daemon.applied(source.current_event_id())
         daemon.status_when(lambda status: not status.sections["loads"])

@@ -61,7 +61,8 @@ def test_the_running_daemon_bootstraps_a_policy_on_request_and_refuses_others(
         refused(daemon, "bootstrap", "none", *where, reason="does not follow the policy")
         assert daemon.command("pause", "blog").returncode == 0
         refused(daemon, "bootstrap", "blog", reason="the policy is paused")
-        assert daemon.command("resume", "blog").returncode == 0
+        resumed = daemon.command("resume", "blog")
+        assert "policy blog is resumed. The policy waits for its bootstrap" in resumed.stdout, resumed.stderr
         assert daemon.command("bootstrap", "blog").returncode == 0
         for name in ("shop", "blog"):
             waited = daemon.command("wait", "--replica", name, "--timeout", "2m")

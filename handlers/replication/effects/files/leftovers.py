@@ -1,13 +1,14 @@
 """Files that a dropped table or partition left in its directory.
 
-Hive drops a table or partition in its database first and removes the files after that. If that fails, the
-metastore only logs it (``HMSHandler.deleteTableData``), and a killed one does not repeat it. Readers choose
-files by the names of their directories, so a new transactional table or partition there would show the old
-rows. ``copy_first_files`` compares a plain one with the source.
+Hive first drops a table or partition in its database, and then removes the files. If the removal fails, the
+metastore only logs the error (``HMSHandler.deleteTableData``), and a killed metastore does not repeat it.
+Readers choose files by the names of their directories, so a new transactional table or partition in the
+directory would show the old rows. For plain ones, ``copy_first_files`` compares the directory with the
+source.
 
-Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. A
-record of the position separates a drop from a later creation of the same table: files written since are not
-there then.
+Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. The
+position is recorded between a drop and a later creation of the same table, so a repeated drop never removes
+files of the new table.
 
 Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in
 an object store: it copies all objects before it removes them from the former directory (of large tables:
@@ -109,8 +110,8 @@ def remove_unused(places: Collection[Location], context: Context, *, but_for: st
 
 
 def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
-    """Return the directories that contain a table of the target database, except ``but_for``, or a
-    partition.
+    """Return the directories that contain a partition, or a table other than ``but_for``, of the target
+    database.
     """
     directories = set(places)
     above = {each for place in directories for each in _list_ancestors(place)}

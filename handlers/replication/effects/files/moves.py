@@ -1,7 +1,7 @@
 """Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
 
-Hive moves no file then: readers see the content of the new directory. Replay completes the target's copy of
-that directory first. The change of the metadata then shows it in one step, as at the source. The old
+Hive then moves no file, and readers see the content of the new directory. Replay completes the target's copy
+of that directory first. The change of the metadata then shows it in one step, as at the source. The old
 directory keeps its files at the source as well.
 
 The target's directory depends only on the source's: a repeated event finds its work done. That also works for
@@ -135,8 +135,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Give the table and its partitions the new place of their files, the partitions first: a repetition is
-    possible.
+    """Set the new location of the partitions, and then that of the table, so that a killed run can repeat
+    this.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
@@ -164,19 +164,18 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
 
 
 def has_left_base(before: Table, after: Table, context: Context) -> bool:
-    """Whether a rename has moved the table's directory, on the target away from ``external_base``."""
+    """Whether a rename has moved the table's directory, which on the target leaves ``external_base``."""
     is_moved = before.sd.location != after.sd.location
     return is_moved and is_external(after) and context.policy.external_base is not None
 
 
 def return_to_base(before: Table, after: Table, context: Context) -> None:
-    """Place a renamed table, and its partitions that moved with it at the source,
-    at the path that the source has now.
+    """Move a renamed table, and the partitions that moved with it at the source, to the source's new path.
 
     The target's metastore ignores a location in the request for a rename, and moves the directory to its own
-    default. Nothing may stay there, because it refuses to rename another table to a name whose directory
-    exists. A repeated event continues as long as the table is there, so the directory is removed before the
-    table has its new place.
+    default. Nothing may remain there, because the metastore refuses to rename another table to a name whose
+    directory exists. A repeated event continues while the table is in that directory, so the directory is
+    removed before the table gets its new location.
     """
     name, source = (after.tableName or "").lower(), after.sd.location
     place, mapped = context.table_cache.location(name), map_external_location(source, context.policy)

@@ -73,14 +73,14 @@ def find_source_root(event: Inserted, partition_name: str) -> str | None:
 def overwrite(
     context: Context, files: Sequence[SourceFile], location: str, *, owner: Table, source_root: str | None
 ) -> None:
-    """Replace the files in ``location`` by ``files``.
+    """Replace the files in ``location`` with ``files``.
 
     If some of them no longer exist, a later statement has replaced or removed them. The table then gets the
-    present files of the source, but never loses all its rows for it: files that vanished without a statement
-    must not empty the replica.
+    present files of the source, but is never emptied, because the files may have vanished without a
+    statement.
 
-    Without ``files``, the statement has removed all, or none: Hive logs a CONCATENATE that merged nothing in
-    the same way. The present files of the source decide.
+    Without ``files``, the statement removed all files or, if it was a CONCATENATE that merged nothing, none;
+    Hive logs both in the same way. The present files of the source decide.
     """
     if files:
         complete = copy_plain_files(context, files, location, owner=owner)
@@ -97,9 +97,9 @@ def copy_plain_files(context: Context, files: Sequence[SourceFile], location: st
     """Copy ``files`` of ``owner`` to the directory ``location`` and wait; return whether all of them exist.
 
     Copies files of a managed table as recorded, or raises FileLost. The change manager keeps no files of
-    external tables, because Hive does not own their data. Copies their current content, and skips a missing
-    file, because the statement that changed, removed or renamed (``moves.complete_renamed_table``) it follows
-    in the log.
+    external tables, because Hive does not own their data. So this copies their current content, and skips
+    missing files: the statement that changed, removed or renamed them follows in the log
+    (``moves.complete_renamed_table``).
     """
     if is_external(owner):
         return _copy_existing(context, files, location)

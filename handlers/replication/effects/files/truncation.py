@@ -9,11 +9,10 @@ stays.
 
 TRUNCATE of Hive 3.1 has no write id, and removes the files at once, while it keeps all writers out
 (reference: hive-3.1-source.md §2). The target then removes the files of the same tables or partitions. Hive 4
-requires a write id for the statistics, so it gets the highest one allocated before the event. Not if the
-target may have rows of later writes, because a policy without its state repeats the event, or if the table
-has no write id: the table needs a load then (``files_in_place``). Early copies for later writes do not exist:
-a truncation is a look-ahead barrier (``coming_events``). Without a replica of the rows, there is nothing to
-truncate.
+requires a write id for the statistics, so it gets the highest one allocated before the event. The table needs
+a load instead (``files_in_place``) if it has no write id, or if the target may have rows of later writes,
+because a policy without its state repeats the event. Early copies for later writes do not exist: a truncation
+is a look-ahead barrier (``coming_events``). Without a replica of the rows, there is nothing to truncate.
 
 The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not
 exist", ``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not

@@ -1,5 +1,5 @@
-"""The files of a loaded table: copied, verified, and remembered: a load that starts again does not repeat
-them.
+"""The files of a loaded table. Copies are verified and remembered, so that a load that starts again does not
+repeat them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TableCopies:
             self._remove_others(location, {copy.task.target_uri for copy in copies})
 
     def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
-        """Let a job make the unverified copies, if there are many."""
+        """Copy the files that are not verified yet with a job, if there are many."""
         jobs = self._tools.jobs
         pending = [copy for copy in copies if copy.key not in self._verified]
         if jobs is None or not jobs.suits(len(pending), sum(copy.file.size_bytes for copy in pending)):

@@ -8,8 +8,8 @@ The steps, each repeatable after a crash:
    happened meanwhile on top. Copy the files and write the statistics. A partitioned table comes page by page,
    in bounded memory: each page is added, copied, and altered as far as necessary (``target_partitions``).
 4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables load in any
-   order and several at a time, so each load adds the foreign keys of its table and those that refer to it, as
-   far as the other table is there; the later load finds it there.
+   order and several at a time, so each load adds the foreign keys of its table, and those that refer to it,
+   if the other table exists already; the later of two loads adds the rest.
 5. Make sure that the copied files are those of the same table, and not of a later one under its name.
 6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets
    its final definition by one call.
@@ -63,8 +63,8 @@ def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None 
     """Load the table of ``load`` and return as of which event and write id;
     a repetition continues an unfinished load.
 
-    It runs in any thread and uses nothing of the replay's context. If the source has no such table, the
-    target's goes too, and the result says so. The caller records the result with ``TableLoads.finish``, and
+    It runs in any thread and uses nothing of the replay's context. If the source has no such table, the load
+    drops the target's, and the result says so. The caller records the result with ``TableLoads.finish``, and
     replays the table's events after it.
 
     Raises TransactionsOpen, SourceBusy, Interrupted and other transient errors: the table keeps waiting, and
@@ -114,7 +114,7 @@ class _TableLoader:
         if table is not None:
             obstacle = find_source_obstacle(table, self._tools.policy, self._tools.source)
         if table is None or obstacle is not None:
-            if obstacle != SWITCHED_OFF:  # else the target keeps the rows that it has
+            if obstacle != SWITCHED_OFF:  # otherwise the target keeps its present rows
                 self._target.remove_replicated()
             return LoadedTable(self._table, snapshot.event_id, exists=False, obstacle=obstacle)
         target = self._target.create(snapshot)  # step 2
@@ -207,8 +207,8 @@ class _TableLoader:
 
 
 def load_constraints(table: str, tools: LoadTools) -> None:
-    """Give the target's table the constraints of the source's,
-    and foreign keys as far as both tables exist.
+    """Add the constraints of the source's table to the target's, and foreign keys for which both tables
+    exist.
     """
     policy = tools.policy
     constraints = {

@@ -1,8 +1,8 @@
-"""Changes of a table at the source during its load, and which of them make the load start again.
+"""Changes of a table at the source during its load: decides which of them make the load start again.
 
-A load contains a table as of an event, but reads it some time later. Replay may simply apply most events in
-between on top of it, because their effects are idempotent. Some it may not: after the table was dropped and
-created again, or its rows replaced, replaying the drop would remove rows that no later event brings back.
+A load contains a table as of an event, but reads it some time later. Replay can apply most events in between
+on top of it, because their effects are idempotent. There are exceptions: if the table was dropped and created
+again, or its rows were replaced, replaying the drop would remove rows that no later event restores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IRRELEVANT: Final = frozenset({"OPEN_TXN", "COMMIT_TXN", "ABORT_TXN", "COMMIT_C
 
 
 class SourceChanges:
-    """The events that concern one table, after the event of its load."""
+    """The events of one table since the event of its load."""
 
     def __init__(self, source: Metastore, policy: Policy, table: str, event_id: int) -> None:
         self._source = source

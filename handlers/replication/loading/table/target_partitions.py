@@ -1,9 +1,9 @@
 """The partitions of the target's table during its load.
 
 It adds them, then copies their files and writes their column statistics. Last, it writes their definitions
-once more: an addition stores no write id, column statistics change the mark of accurate ones, and a partition
-of an earlier try is as it was then. A partition to which none of this applies stays unchanged, because an
-alteration takes the metastore longer than an addition.
+once more, for three reasons: an addition stores no write id, writing column statistics changes the mark of
+accurate ones, and a partition of an earlier try may be out of date. Other partitions stay unchanged, because
+an alteration takes the metastore longer than an addition.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TargetPartition:
     definition: Partition
     """Required definition on the target, with the target's location."""
     is_stored: bool
-    """Whether the target had this definition when the partition got there."""
+    """Whether the target stored exactly this definition when the partition was added."""
 
     @property
     def location(self) -> str | None:
@@ -112,8 +112,9 @@ class TargetPartitions:
         """Write the definitions that the target does not have, and those of partitions with new column
         statistics.
 
-        Those with a write id and those without have a call each: Hive rejects partitions of different write
-        ids in one. So have those with new statistics only, under the write id of the snapshot: they keep it.
+        Partitions with a write id and those without need separate calls, because Hive rejects different write
+        ids in one call. Partitions with new statistics but no write id in their definition need a third call:
+        they keep the write id of the snapshot, under which their statistics were written.
         """
         with_id: list[Partition] = []
         without_id: list[Partition] = []

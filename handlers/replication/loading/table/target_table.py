@@ -3,8 +3,8 @@
 It carries the parameter ``tideline.load`` with the id of the load until it is complete: no reader mistakes it
 for a finished one, and a restarted load continues with it. A transactional table shows none of its rows until
 it has write ids, which it gets last and at once. Before that, the table stores the result of the load
-(``tideline.load.result``): a restart in between returns the same event and write id, and does not take rows
-of a later snapshot for those of the shown one.
+(``tideline.load.result``): a restart in between returns the same event and write id, and does not mistake
+rows of a later snapshot for those that the table shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 LOAD: Final = "tideline.load"
 ORIGIN: Final = "tideline.load.origin"
-"""Identifies the table at the source: a new one under the same name is another."""
+"""Identifies the table at the source, to distinguish it from a new one of the same name."""
 RESULT: Final = "tideline.load.result"
 _OWN: Final = (LOAD, ORIGIN, RESULT)
 
@@ -84,7 +84,9 @@ class TargetTable:
         return find_obstacle(table, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
-        """Create the table, or bring the one of this load up to date; drops any other of the name first."""
+        """Create the table, or update the one that an earlier run of this load created; drop any other table
+        of this name first.
+        """
         source = snapshot.table
         assert source is not None
         origin = f"{source.createTime}/{source.id}"
@@ -108,10 +110,9 @@ class TargetTable:
         return self._target.get_table(self._policy.target_db, self._load.table)
 
     def _forget_write_ids(self) -> None:
-        """Let the target forget the write ids of a dropped plain table of this name.
-
-        Hive 3.1 allocates one before it makes a plain table insert-only, and Hive 4 keeps those of a dropped
-        plain table. The target would not take over others then.
+        """Make the target forget the write ids of a dropped plain table of this name. Hive 3.1 allocates a
+        write id before it makes a plain table insert-only, and Hive 4 keeps the write ids of dropped plain
+        tables. The target would then not accept new ones.
         """
         if self._target.highest_write_id(self._policy.target_db, self._load.table):
             forget_write_ids(self._load.table, None, self._target, self._policy)

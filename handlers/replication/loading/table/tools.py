@@ -32,7 +32,7 @@ class LoadSettings:
     """Whether to abort these transactions at the source after that time. If not, the load fails with
     transactions-open, which names them, and starts again."""
     poll_s: float = 1.0
-    """The pause between two looks at them."""
+    """How often to check them."""
     tables_at_once: Annotated[int, Interval(ge=1, le=64)] = 4
     """Tables that a bootstrap loads at the same time."""
 

@@ -1,5 +1,4 @@
-"""The write ids of a table as of one event of the source: the committed ones, once none of them is open any
-more.
+"""The write ids of a table as of one event of the source: the committed ones, once none is open any more.
 
 A transaction that allocated its write id before the event may commit long after it. Replay cannot add its
 rows to a loaded table, because the target would have to show them before later ones. So the load waits until
@@ -85,7 +84,7 @@ class WriteIdStates:
         return self._ids_of(txn_ids[:middle], newest) | self._ids_of(txn_ids[middle:], newest)
 
     def _narrow(self, txn_ids: Sequence[int], newest: int) -> list[int]:
-        """Return those of the transactions that hold a write id up to the mark."""
+        """Return the transactions among these that hold a write id up to the mark."""
         if not txn_ids:
             return []
         answer = self._read(format_valid_txns(newest, txn_ids, []))

@@ -44,7 +44,7 @@ class BaseNames:
     """Chooses the names of bases for the transactions being replayed."""
 
     def __init__(self, context: Context, lookahead: WriteIdLookahead) -> None:
-        """``lookahead`` knows transactions of the target whose turn has not come."""
+        """``lookahead`` knows the target's transactions that were opened ahead of their turn."""
         self._context = context
         self._lookahead = lookahead
         self._oldest: set[tuple[int, str]] = set()

@@ -22,8 +22,8 @@ from state.transactions.valid_write_ids import WriteIdState
 class PendingWrite:
     """A write event whose files are being copied.
 
-    Keeps only the needs of the commit: a transaction may write a hundred thousand partitions, and the event
-    of each contains the table's and the partition's object.
+    It keeps only the fields that the commit needs, because a transaction may write a hundred thousand
+    partitions, and the event of each contains the objects of table and partition.
     """
 
     table: str
@@ -91,9 +91,8 @@ def to_infos(target_db: str, table: str, writes: Sequence[PendingWrite]) -> list
 
 
 def discard_writes(writes: Sequence[PendingWrite], context: Context) -> bool:
-    """Remove the files of ``writes`` once none of their copies can create one any more.
-
-    Files under committed write ids stay. Returns False if there are only such.
+    """Remove the files of ``writes`` once none of their copies can create another file. Files under committed
+    write ids stay; returns False if there are no others.
     """
     for write in writes:
         context.copies.cancel(write.handles)

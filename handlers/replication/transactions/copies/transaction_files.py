@@ -229,8 +229,8 @@ class TransactionFiles:
     def find_unlogged_writes(self, source_txn: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return write events for the partitions touched without one (hive-replication.md §0c.2).
 
-        The relay has already listed most of them, soon after the commit; its parts count as write events,
-        also those without files.
+        The relay has already listed most of them, soon after the commit. Its parts count as write events,
+        including those without files.
         """
         transaction = self._of(event.txn_id)
         logged = {(write.table, write.partition_name) for write in transaction.writes}

@@ -1,4 +1,4 @@
-"""Files that no write event of Hive names: those of whole partitions, and of buckets without rows.
+"""Files that Hive's write events do not name: those of whole partitions, and those of buckets without rows.
 
 **Partitions** (hive-replication.md §0c.2). A statement that inserts into several static partitions logs the
 files of the first one only. Each partition that an event of the transaction touched and that has no write

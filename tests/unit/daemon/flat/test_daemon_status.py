@@ -38,7 +38,7 @@ def test_the_status_reads_back_and_shows_a_line_per_table() -> None:
     (line,) = [
         line for line in status_text(status, SECTIONS).splitlines() if line.startswith("web.events_flat")
     ]
-    assert " ".join(line.split()) == "web.events_flat events following 1,234 5,000,000 7 42 s 300 12 0"
+    assert " ".join(line.split()) == "web.events_flat events following 1234 5,000,000 7 42 s 300 12 0"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ from tests.builders.replication.replay_events import a_table, allocated, altered
 from tests.builders.stores.full_disk import full_disk
 
 
+RESUMED = {"paused_since_s": None, "changed": True, "waits_for": None}
+PAUSED = "The policy is paused: run 'tideline resume shop'."
+NEW_POLICY = "The policy waits for its bootstrap: run 'tideline bootstrap shop'."
+
+
 @pytest.fixture
 def replica(tmp_path: Path) -> Iterator[FakedReplica]:
     made = faked_replica(tmp_path)
@@ -166,7 +171,7 @@ def test_requests_about_a_failed_policy_are_served_once_the_disk_of_its_state_ha
     followed, _, _ = follow(stored_replica, tmp_path)
     opened(followed)
     fill_disk_of_the_state(stored_replica)
-    assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
+    assert followed._do_while_failed({"do": "resume"}) == RESUMED
 
 
 def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: FakedReplica) -> None:
@@ -175,9 +180,9 @@ def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: F
     requests = requests_of(replica.projection)
     for reason in (
         "the target lacks the table, or some of its rows",
-        "it already waits for its load",
+        "its load was requested before",
     ):
-        answer = {"tables": ["orders"], "resumes_at": None, "reason": reason}
+        answer = {"tables": ["orders"], "resumes_at": None, "reason": reason, "waits_for": None}
         assert requests.do({"do": "release", "table": "shop.Orders"}) == answer
     assert replica.projection.quarantined() == ()
     assert [entry.reason for entry in replica.context.tables.loads.waiting()] == ["release"]
@@ -189,9 +194,9 @@ def test_a_release_names_the_event_at_which_the_table_resumes(replica: FakedRepl
     replica.projection.apply([altered(2)])
     requests = requests_of(replica.projection)
     answer = requests.do({"do": "release", "table": "orders"})
-    assert answer == {"tables": ["orders"], "resumes_at": 2, "reason": None}
+    assert answer == {"tables": ["orders"], "resumes_at": 2, "reason": None, "waits_for": None}
     forced = requests.do({"do": "release", "table": "orders", "load": True})
-    assert forced == {"tables": ["orders"], "resumes_at": None, "reason": "a load was requested"}
+    assert (forced["resumes_at"], forced["reason"]) == (None, "a load was requested")
 
 
 def test_a_release_of_a_table_that_is_followed_is_refused(replica: FakedReplica) -> None:
@@ -202,7 +207,7 @@ def test_a_release_of_a_table_that_is_followed_is_refused(replica: FakedReplica)
 
 def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> None:
     answer = requests_of(replica.projection).do({"do": "load", "tables": ["a", "b"], "reason": "repair"})
-    assert answer == {"tables": ["a", "b"]}
+    assert answer == {"tables": ["a", "b"], "waits_for": None}
 
 
 @pytest.mark.parametrize(
@@ -266,11 +271,20 @@ def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resume
     opened = threading.Thread(target=run_in_turns, args=(followed.prepare(), beats.stopping))
     opened.start()
     eventually(lambda: beats.beats > 0)
-    assert send_request(tmp_path / "requests", {"do": "resume"}, 10) == {"paused_since_s": None}
+    assert send_request(tmp_path / "requests", {"do": "resume"}, 10) == RESUMED
     opened.join(10)
     assert not opened.is_alive()
     assert pauses[0] is not None
     assert pauses[-1] is None
+
+
+def test_a_resume_of_a_policy_that_is_not_paused_changes_nothing_and_names_what_it_waits_for(
+    new_replica: FakedReplica,
+) -> None:
+    requests = requests_of(new_replica.projection)
+    assert requests.do({"do": "resume"}) == RESUMED | {"changed": False, "waits_for": NEW_POLICY}
+    requests.do({"do": "pause"})
+    assert requests.do({"do": "resume"}) == RESUMED | {"waits_for": NEW_POLICY}
 
 
 def stop_target(replica: FakedReplica, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +307,7 @@ def test_a_policy_is_paused_after_a_restart_although_its_target_is_down(
     opened.start()
     eventually(lambda: beats.beats > 0)
     answer = send_request(tmp_path / "requests", {"do": "load", "tables": ["orders"]}, 10)
-    assert answer == {"tables": ["orders"]}
+    assert answer == {"tables": ["orders"], "waits_for": PAUSED}
     beats.stopping.set()
     opened.join(10)
     assert not opened.is_alive()
@@ -340,7 +354,7 @@ def test_a_request_that_writes_the_position_is_refused_while_there_is_none(
     followed, _, _ = follow(replica, tmp_path)
     with pytest.raises(ConfigError, match="no position"):
         followed._do_while_failed({"do": "load", "tables": ["orders"], "reason": "repair"})
-    assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
+    assert followed._do_while_failed({"do": "resume"}) == RESUMED | {"waits_for": NEW_POLICY}
 
 
 def test_a_new_policy_rests_until_its_turn_and_leaves_it_when_it_is_stopped(
@@ -457,8 +471,9 @@ def test_a_policy_without_work_rests_longer_each_time_until_something_concerns_i
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
     since = requests_of(replica.projection).do({"do": "pause"})["paused_since_s"]
     restarted = requests_of(replica.restart())
-    assert restarted.do({"do": "pause"}) == {"paused_since_s": since}
-    assert restarted.do({"do": "resume"}) == {"paused_since_s": None}
+    assert restarted.do({"do": "pause"}) == {"paused_since_s": since, "changed": False}
+    assert restarted.do({"do": "resume"}) == RESUMED
+    assert restarted.do({"do": "resume"}) == RESUMED | {"changed": False}
 
 
 def test_requests_are_served_while_the_loop_has_failed(replica: FakedReplica, tmp_path: Path) -> None:

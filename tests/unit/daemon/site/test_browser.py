@@ -173,7 +173,9 @@ def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
 
     async def act(request: Request) -> Response:
         asked.append((request.path_params["action"], await request.json()))
-        return await made_response(request, lambda: Made(b"{}", JSON))
+        unchanged = b'{"changed": false, "waits_for": "The policy waits for its bootstrap."}'
+        body = unchanged if request.path_params["action"] == "pause" else b"{}"
+        return await made_response(request, lambda: Made(body, JSON))
 
     (tmp_path / "token").write_text(TOKEN)
     tokens = Tokens([TokenFile(Client("ada", Role.OPERATE), tmp_path / "token")])
@@ -187,6 +189,11 @@ def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
     with served(Gate(app, access, lambda _: None)) as server:
         page = browser.new_page(http_credentials={"username": "ada", "password": TOKEN})
         page.goto(f"http://127.0.0.1:{server.port}/policies/shop")
+        colour = "element => getComputedStyle(element).color"
+        plain, danger = (
+            page.get_by_role("button", name=name).evaluate(colour) for name in ("Pause", "Retire")
+        )
+        assert plain != danger, "an action that cannot be undone looks different"
         page.get_by_role("button", name="Retire").click()
         assert "ends, and cannot resume" in page.inner_text("#ask-text")
         for name in ("", "sho", "SHOP"):
@@ -202,7 +209,7 @@ def test_an_operator_retires_a_policy_only_by_its_name_and_bootstraps_a_new_one(
         page.get_by_role("button", name="Pause").click()
         assert page.locator("#ask-typed").is_hidden()
         page.click("#ask-yes")
-        page.get_by_text("Done.").wait_for()
+        page.get_by_text("Nothing has changed. The policy waits for its bootstrap.").wait_for()
 
         page.goto(f"http://127.0.0.1:{server.port}/policies/fresh")
         assert page.get_by_role("button", name="Retire").count() == 0

@@ -51,10 +51,15 @@ def test_other_parameters_are_refused_with_a_page(query: str) -> None:
     assert (answer.status, "<h1>" in answer.text) == (400, True)
 
 
+def test_the_list_shows_ids_without_separators_and_counts_with_them() -> None:
+    text = page(site_states.behind_status, "/policies").text
+    assert '<td class="n">1100000</td><td class="n">134,567</td>' in text
+
+
 def test_a_policy_shows_its_point_loads_and_tables() -> None:
     answer = page(site_states.healthy_status, "/policies/shop")
     assert "30.0 GiB of 80.0 GiB" in answer.text
-    assert "90,411" in answer.text
+    assert ">90411<" in answer.text, "an id has no separators"
     assert names(answer) == [f"shop/tables/{table}" for table in ("clicks", "orders", "visits")]
     only = page(site_states.healthy_status, "/policies/shop?filter=loading")
     assert (">clicks</a>" in only.text, ">orders</a>" in only.text) == (True, False)

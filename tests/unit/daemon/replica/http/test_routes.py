@@ -41,6 +41,7 @@ class Policy:
     def __init__(self, directory: Path) -> None:
         self.requests: list[dict[str, Any]] = []
         self.error: InvalidRequest | None = None
+        self.answer: dict[str, Any] = {"paused_since_s": 7, "changed": True}
         self._inbox = Inbox(directory)
         self._inbox.open()
 
@@ -48,7 +49,7 @@ class Policy:
         self.requests.append(request)
         if self.error is not None:
             raise self.error
-        return {"paused_since_s": 7}
+        return self.answer
 
     def serve(self, stopping: threading.Event) -> None:
         while not stopping.wait(0.01):
@@ -112,7 +113,7 @@ def recorded(port: int) -> list[tuple[str, str, str, str | None]]:
 
 
 def test_an_action_is_served_by_the_loop_of_the_policy_and_recorded(port: int, policy: Policy) -> None:
-    assert acted(port, PAUSE) == (200, {"paused_since_s": 7})
+    assert acted(port, PAUSE) == (200, policy.answer)
     assert acted(port, "/api/v1/policies/shop/release", {"table": "a"})[0] == 200
     assert policy.requests == [{"do": "pause"}, {"do": "release", "table": "a", "load": False}]
     assert recorded(port) == [("admin", "release", "shop", None), ("admin", "pause", "shop", None)]
@@ -251,12 +252,36 @@ def test_commands_act_on_a_daemon_elsewhere_with_the_token_of_a_file(
     assert policy.requests == [sent]
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"changed": True, "waits_for": None}, "policy shop is resumed"),
+        (
+            {"changed": False, "waits_for": "The policy waits for its bootstrap."},
+            "policy shop was not paused. The policy waits for its bootstrap.",
+        ),
+    ],
+)
+def test_a_resume_does_not_claim_an_effect_that_it_did_not_have(
+    answer: dict[str, Any],
+    text: str,
+    port: int,
+    policy: Policy,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    policy.answer = {"paused_since_s": None, **answer}
+    where = ["--url", f"http://{HOST}:{port}", "--token-file", str(tmp_path / "operator")]
+    assert call(["resume", "shop", *where]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == text
+
+
 def test_a_command_prints_the_answer_or_the_refusal_of_a_daemon_elsewhere(
     port: int, policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--url", f"http://{HOST}:{port}", "--token-file"]
     assert call(["pause", "shop", *where, str(tmp_path / "operator"), "-o", "yaml"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "paused_since_s: 7"  # after the daemon's log
+    assert "paused_since_s: 7" in capsys.readouterr().out.splitlines()  # after the daemon's log
     assert call(["pause", "shop", *where, str(tmp_path / "viewer"), "-o", "json"]) == 1
     error = json.loads(capsys.readouterr().err)["error"]
     assert (error["code"], error["context"]["needed"]) == ("forbidden", "operate")

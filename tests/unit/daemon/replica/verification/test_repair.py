@@ -5,16 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from daemon.replica.verification import run
 from daemon.replica.verification.run import (
     GRACE_S,
     TABLES_PER_REQUEST,
     Repair,
+    _repair,
     find_repairable,
     request_loads,
 )
 from handlers.replication.verification.findings import Outcome, TableResult
+from state.errors import InvalidRequest
 
 
 def result(table: str, outcome: Outcome) -> TableResult:
@@ -83,3 +89,14 @@ def test_many_tables_are_requested_in_parts() -> None:
     request_loads(names, ask)
     assert [len(each["tables"]) for each in asked] == [TABLES_PER_REQUEST, 1]
     assert {(each["do"], each["reason"]) for each in asked} == {("load", "repair")}
+
+
+def test_a_repair_of_a_paused_policy_does_not_wait_for_loads_that_cannot_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused = {"waits_for": "The policy is paused: run 'tideline resume shop'."}
+    monkeypatch.setattr(run, "ask_policy", lambda *_: paused)
+    opened: Any = SimpleNamespace(request=run.Request("shop"))
+    with pytest.raises(InvalidRequest, match="cannot begin") as refused:
+        _repair(SimpleNamespace(), opened, ["t"])  # type: ignore[arg-type]
+    assert refused.value.hint == "The policy is paused: run 'tideline resume shop'. Then verify again."

@@ -167,7 +167,7 @@ def test_a_load_can_be_forced_also_while_the_table_resumes(replica: FakedReplica
     assert release(replica, events).resumes_at == 3, "a repeated release changes nothing"
     assert release(replica, events, load=True).reason == "a load was requested"
     assert [entry.resumes for entry in replica.projection.loads.to_load()] == [False]
-    assert release(replica, events).reason == "it already waits for its load"
+    assert release(replica, events).reason == "its load was requested before"
     replica.projection.loads.finish(LoadedTable("orders", 3, exists=False))
     with pytest.raises(NotFound, match="neither quarantined nor waiting"):
         release(replica, events)
