@@ -111,8 +111,8 @@ class RecordedPosition:
     def begin_batch(self) -> None:
         """Measure ``RECORD_S`` from now on, unless the events of an earlier batch are not recorded yet.
 
-        Events without effect that a policy passed long ago do not make the first effect late: with hundreds of
-        policies, each transaction would otherwise cost a commit more.
+        Events without effect that a policy passed long ago do not make the first effect late. Otherwise each
+        transaction would cost a further commit of the state with hundreds of policies.
         """
         if not self._is_behind:
             self._recorded_s = self._clock()
