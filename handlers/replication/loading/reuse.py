@@ -127,7 +127,12 @@ def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Pol
         other = source.get_table(policy.source_db, table.tableName or "")
     except NotFound:
         return False
-    return _kind(table) == _kind(translate_plain_table(other, target))
+    return is_same_kind(table, other, target)
+
+
+def is_same_kind(table: Table, source: Table, target: Metastore) -> bool:
+    """Whether the target's table is of the kind that the source's gets there."""
+    return _kind(table) == _kind(translate_plain_table(source.copy(), target))
 
 
 def _kind(table: Table) -> tuple[object, ...]:
