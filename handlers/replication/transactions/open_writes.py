@@ -17,7 +17,7 @@ from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.effects.accuracy_marks import mark_inaccurate
 from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
-from state.errors import BadInput, NotFound
+from state.errors import NotFound
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -111,7 +111,7 @@ def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> No
         return
     root = parse_location(location)
     for name in TableDirectory(context.files, location).directories:
-        directory = _parse(name)
+        directory = AcidDirectory.find(name)
         if directory is None or not _is_of_hidden_write(directory, valid):
             continue
         context.target_position.require_held()
@@ -127,10 +127,3 @@ def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
     if directory.is_compacted:
         return directory.kind == "base" and valid.has_open_up_to(directory.last)
     return directory.first == directory.last and not valid.is_visible(directory.first)
-
-
-def _parse(name: str) -> AcidDirectory | None:
-    try:
-        return AcidDirectory.parse(name)
-    except BadInput:
-        return None

@@ -14,7 +14,7 @@ from handlers.files.paths import Location, parse_location
 from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadProgress, LoadTools
-from state.errors import BadInput, FileLost, TidelineError
+from state.errors import FileLost, TidelineError
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -123,7 +123,7 @@ class TableCopies:
         root = parse_location(location)
         for name in directory.directories:
             below = root.child(name)
-            if _is_acid(name) and not any(_is_below(uri, below) for uri in kept):
+            if AcidDirectory.find(name) is not None and not any(_is_below(uri, below) for uri in kept):
                 self._tools.files.of(below).remove_tree(below)
 
 
@@ -132,13 +132,6 @@ def _raise_failure(error: TidelineError) -> NoReturn:
     if isinstance(error, FileLost):
         raise SnapshotLost(f"a file vanished: {error.context.get('path')}") from error
     raise error
-
-
-def _is_acid(name: str) -> bool:
-    try:
-        return AcidDirectory.parse(name) is not None
-    except BadInput:
-        return False
 
 
 def _is_below(uri: str, directory: Location) -> bool:
