@@ -31,7 +31,7 @@ class IndexChange:
         tables: Mapping[str, IndexedTable],
         publish: Callable[[Mapping[str, IndexedTable | None]], None],
         *,
-        gives_versions: bool = True,
+        gives_versions: bool,
     ) -> None:
         self._txn = txn
         self._before = tables
