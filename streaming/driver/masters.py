@@ -75,9 +75,7 @@ def require_configuration(master: str, environment: Mapping[str, str] = os.envir
         )
 
 
-def require_reachable(
-    master: str, environment: Mapping[str, str] = os.environ, timeout_s: float = TIMEOUT_S
-) -> None:
+def require_reachable(master: str, environment: Mapping[str, str] = os.environ) -> None:
     """Connect to the cluster once;
     raise Transient if no address of it answers, and ConfigError if there is none.
 
@@ -87,7 +85,7 @@ def require_reachable(
     addresses, reasons = find_addresses(master, environment), []
     for host, port in addresses:
         try:
-            socket.create_connection((host, port), timeout_s).close()
+            socket.create_connection((host, port), TIMEOUT_S).close()
         except OSError as error:
             reasons.append(f"{host}:{port}: {error}")
         else:
