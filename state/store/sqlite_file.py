@@ -89,12 +89,12 @@ def open_file(path: str, *, durable: bool, exclusive: bool) -> sqlite3.Connectio
     return connection
 
 
-def full_version(schema_version: int, form: int = FORMAT) -> int:
+def full_version(schema_version: int) -> int:
     """Return a file's ``user_version``: its form and the schema version of its content.
 
     Builds from before checksums take it for a newer schema version, which they refuse to open.
     """
-    return form * _FORMAT_UNIT + schema_version
+    return FORMAT * _FORMAT_UNIT + schema_version
 
 
 def split_version(stored: int) -> tuple[int, int]:
