@@ -27,7 +27,7 @@ with atheris.instrument_imports(include=["state.partitions"]):
     from state.partitions.filters.parser import parse_filter
     from state.partitions.keys.binary_sortable import decode, encode
     from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, TypeKind
-    from state.partitions.keys.partition_key import name, verify
+    from state.partitions.keys.partition_key import name_reader, verify
 
 from state.errors import BadFilter, LimitExceeded, StateCorrupt
 from state.partitions.filters.conditions import Condition
@@ -46,6 +46,7 @@ ROWS = list(
     )
 )
 INDEX = an_index(COLUMNS, ROWS)
+READ_NAME = name_reader(len(COLUMNS))
 ALL_KEYS = list(INDEX.keys(INDEX.prepare(TABLE, "")))
 DIALECTS = [
     Dialect.of(hive_version, ignore_trailing_input=ignore, all_types=every)
@@ -88,7 +89,7 @@ def _filter(text: str, choice: int) -> None:
 
 def _every_name(condition: Condition | None) -> list[str]:
     check = None if condition is None else compile_check(condition, len(COLUMNS))
-    return [name(key).decode() for key in ALL_KEYS if check is None or check(key)]
+    return [READ_NAME(key).decode() for key in ALL_KEYS if check is None or check(key)]
 
 
 def _field(data: bytes, choice: int) -> None:
