@@ -61,15 +61,15 @@ class IndexChange:
         if current is not None and _is_same(current.key_schema, schema):
             return False
         self.forget(name)
-        self._save(name, IndexedTable(records.draw_number(self._txn), schema))
+        self._save(name, IndexedTable(records.NUMBERS.draw(self._txn), schema))
         self._begin_writing(name)
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a table; its partitions go later (``records.sweep``). An unknown one is not an error."""
+        """Remove a table; its partitions go later (``Numbers.sweep``). An unknown one is not an error."""
         current = self._current(name)
         if current is not None:
-            records.discard(self._txn, current.number)
+            records.NUMBERS.discard(self._txn, current.number)
             self.has_discarded = True
             records.forget_table(self._txn, name)
             if self._gives_versions:
