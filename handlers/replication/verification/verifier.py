@@ -41,6 +41,7 @@ from handlers.replication.verification.findings import (
 from handlers.replication.verification.reading import PAGE, OneTable, Side
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import BadInput, Inconsistent, NotFound, Refused
+from state.pieces import in_pieces
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -234,8 +235,7 @@ class Verifier:
             missing_partition(name, at_source=False) for name in sorted({*others} - {*names})
         )
         both = sorted({*names} & {*others})
-        for start in range(0, len(both), PAGE):
-            page = both[start : start + PAGE]
+        for page in in_pieces(both, PAGE):
             described = ours.describe_partitions(page)
             comparison.findings.add(compare_partitions(described, theirs.describe_partitions(page)))
             for each in described.values():

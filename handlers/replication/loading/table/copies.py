@@ -15,6 +15,7 @@ from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadProgress, LoadTools
 from state.errors import FileLost, TidelineError
+from state.pieces import in_pieces
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -69,9 +70,9 @@ class TableCopies:
             self._progress.listed(self._table, len(copies), sum(copy.file.size_bytes for copy in copies))
         self._copy_by_job([copy for _, copies in places for copy in copies])
         for location, copies in places:
-            for start in range(0, len(copies), _AT_ONCE):
+            for piece in in_pieces(copies, _AT_ONCE):
                 self._tools.step()
-                self._copy_some(copies[start : start + _AT_ONCE])
+                self._copy_some(piece)
             self._remove_others(location, {copy.task.target_uri for copy in copies})
 
     def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
