@@ -25,6 +25,7 @@ from handlers.replication.verification.findings import Difference, Findings, Not
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.row_files import find_row_files
 from state.errors import Unsupported
+from state.pieces import in_pieces
 from state.value_text import count_text
 from streaming.jvm_errors import NETWORK, find_cause, read_causes, run_error
 from streaming.split.parse_schema import quote
@@ -95,8 +96,7 @@ def _first_cause(text: str) -> str:
 
 def _pages(table: OneTable) -> Iterator[list[str]]:
     names = table.partition_names() if table.is_partitioned else [""]
-    for start in range(0, len(names), PAGE):
-        yield names[start : start + PAGE]
+    return in_pieces(names, PAGE)
 
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:

@@ -25,6 +25,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.replication.verification.verifier import Verifier
 from state.errors import NotFound
+from state.pieces import in_pieces
 from state.value_text import count_text
 from streaming.settings import SparkSettings
 
@@ -186,8 +187,8 @@ def find_repairable(results: Sequence[TableResult]) -> list[str]:
 
 def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Request a load of each table; ``ask`` sends a request to the policy."""
-    for start in range(0, len(tables), TABLES_PER_REQUEST):
-        some = list(tables[start : start + TABLES_PER_REQUEST])
+    for piece in in_pieces(tables, TABLES_PER_REQUEST):
+        some = list(piece)
         ask({"do": "load", "tables": some, "reason": "repair"})
 
 
