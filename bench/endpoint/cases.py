@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bench.endpoint.environment import DB, FRESHNESS, TABLE, Ports, environment, format_day
+from bench.endpoint.environment import DB, FRESHNESS, TABLE, Ports, environment
 from bench.endpoint.wire_client import (
     NO_LIMIT,
     WireClient,
@@ -19,6 +19,7 @@ from bench.endpoint.wire_client import (
     list_value,
     names_by_expression,
 )
+from bench.partitions.metastore import format_day
 from bench.report import Row, row
 from daemon.endpoint.protocol.wire import text_value
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench.events.environment import say
+from bench.partitions.metastore import build_partition, generate_values
 from daemon.catalog.opening import CATALOG_VERSION
 from daemon.state_directory.directory import state_path
-from dev.fixtures.hive_tables import a_partition, a_table
+from dev.fixtures.hive_tables import a_table
 from dev.stack import cli
 from dev.stack.errors import StackError
 from dev.stack.hive.servers import Metastore as MetastoreServer
@@ -29,7 +31,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.metastore.calls import Call
 from handlers.metastore.client import Metastore
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
-from handlers.structs.objects import Database, FieldSchema, Partition, Table
+from handlers.structs.objects import Database, FieldSchema, Partition
 from handlers.structs.struct import i16
 from state.store.sqlite import SqliteStore
 
@@ -57,8 +59,6 @@ FRESHNESS: Final = {
 second, and eventual never.
 """
 COLUMNS: Final = [(f"column_{number:02}", "string") for number in range(20)]
-REGIONS, HOURS = 20, 24
-PER_DAY: Final = REGIONS * HOURS
 BATCH: Final = 200
 """Partitions added in one call. Derby stores at most 32 KB of an event."""
 
@@ -166,7 +166,7 @@ def fill(uri: str, partitions: int) -> None:
         table = client.get_table(DB, TABLE)
         values = itertools.islice(generate_values(), partitions)
         for done in range(0, partitions, BATCH):
-            some = [_partition(table, each) for each in itertools.islice(values, BATCH)]
+            some = [build_partition(table, each) for each in itertools.islice(values, BATCH)]
             client.add_partitions(DB, TABLE, some)
             if (done + BATCH) % 10_000 == 0:
                 say(f"{done + BATCH:,} partitions")
@@ -210,27 +210,3 @@ class _MetastoreByDay(Metastore):
         days = sorted({name.partition("/")[0].removeprefix("ds=") for name in names})
         found = [each for day in days for each in self._invoke(_BY_FILTER, db, table, f"ds = '{day}'", -1)]
         return [each for each in found if "ds={}/hr={}/region={}".format(*each.values or ()) in chosen]
-
-
-def generate_values() -> Iterator[tuple[str, str, str]]:
-    """Yield the values of partitions, day by day."""
-    for day in itertools.count():
-        for at in range(PER_DAY):
-            yield format_day(day), str(at // REGIONS), f"r{at % REGIONS:02}"
-
-
-def format_day(number: int) -> str:
-    """Return a day as a partition value."""
-    return f"{2020 + number // 360}-{number // 30 % 12 + 1:02}-{number % 30 + 1:02}"
-
-
-def _partition(table: Table, values: tuple[str, str, str]) -> Partition:
-    partition = a_partition(table, *values)
-    assert partition.sd is not None
-    partition.sd.location = table.sd.location
-    return partition
-
-
-def say(text: str) -> None:
-    """Print progress to standard error, apart from the report."""
-    print(text, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import multiprocessing
 import tempfile
@@ -24,7 +23,6 @@ from state.store.sqlite import SqliteStore
 
 TABLE = "bench.events"
 COLUMNS = [("ds", "date"), ("hr", "int"), ("region", "string")]
-FIRST = dt.date(2020, 1, 1)
 ROWS_PER_DAY = 480
 BATCH_DAYS = 40
 SMALL_DAYS = 10_000 // ROWS_PER_DAY
@@ -65,7 +63,7 @@ def _count_days(quick: bool) -> int:
 
 
 def measure_ranges(index: PartitionIndex, days: int) -> Iterator[Row]:
-    start, end = format_day(days // 2), format_day(days // 2 + 29)
+    start, end = hbase.format_day(days // 2), hbase.format_day(days // 2 + 29)
     for case, rows, limit, text in [
         ("point", 1, 10, f"ds = '{start}' and hr = 5 and region = 'r07'"),
         ("20", 20, 20, f"ds = '{start}' and hr = 5"),
@@ -82,7 +80,7 @@ def measure_others(index: PartitionIndex, days: int) -> Iterator[Row]:
     per_thousand = 1e3 / rows * 1e3
     rival = ("full scan", scan_s * per_thousand)
     yield row("memory_1m_nonleading_1000", own_s * per_thousand, "ms", at_most=2, rival=rival)
-    listed = ",".join(f"'{format_day(number)}'" for number in range(min(days, 1000)))
+    listed = ",".join(f"'{hbase.format_day(number)}'" for number in range(min(days, 1000)))
     point = f"(ds) in ({listed}) and hr = 5 and region = 'r07'"
     spaces = itertools.count()
 
@@ -100,7 +98,7 @@ def measure_sqlite(days: int) -> list[Row]:
         small = SqliteStore(Path(folder, "small.db"), schema_version=1, durable=False)
         try:
             index = fill_index(store, days)
-            own_s = time_count(index, f"ds = '{format_day(days // 2)}'", ROWS_PER_DAY)
+            own_s = time_count(index, f"ds = '{hbase.format_day(days // 2)}'", ROWS_PER_DAY)
             slopes = measure_slope("sqlite_480_slope", index, fill_index(small, SMALL_DAYS), days)
         finally:
             store.close()
@@ -122,7 +120,7 @@ def read_peak_memory_mb() -> float:
 
 def measure_slope(case: str, large: PartitionIndex, small: PartitionIndex, days: int) -> Row:
     """Return how many times longer the same 480 rows take than in a table of 10,000 partitions."""
-    text = f"ds = '{format_day(SMALL_DAYS // 2)}'"
+    text = f"ds = '{hbase.format_day(SMALL_DAYS // 2)}'"
     ratio = time_count(large, text, ROWS_PER_DAY) / time_count(small, text, ROWS_PER_DAY)
     return row(f"{case}_{days // SMALL_DAYS}x", ratio, "times", at_most=2)
 
@@ -144,13 +142,9 @@ def fill_index(store: Store, days: int) -> PartitionIndex:
             change = index.change(txn)
             for number in range(first, min(first + BATCH_DAYS, days)):
                 for at in range(ROWS_PER_DAY):
-                    change.add(TABLE, (format_day(number), str(at // 20), f"r{at % 20:02}"))
+                    change.add(TABLE, (hbase.format_day(number), str(at // 20), f"r{at % 20:02}"))
         change.publish()
     return index
-
-
-def format_day(number: int) -> str:
-    return (FIRST + dt.timedelta(days=number)).isoformat()
 
 
 def cpu_median_s(call: Callable[[], object], *, repeats: int) -> float:

@@ -57,7 +57,7 @@ def measure_metastore(quick: bool) -> Iterator[Row]:
 
 
 def _measure_sizes(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
-    all_values = _generate_values()
+    all_values = generate_values()
     index = _create_index()
     lookups = TableLookups(index, f"{DB}.{TABLE}", HIVE_2)
     transport = TBufferedTransport(TSocket("127.0.0.1", server.port), rbuf_size=1 << 20)
@@ -100,7 +100,7 @@ def _list_filters() -> list[tuple[str, str]]:
     """Return the filters of the reference (partition-filters.md §5),
     for a day in the middle of the smaller table.
     """
-    day, next_day = _format_day(2), _format_day(3)
+    day, next_day = format_day(2), format_day(3)
     return [
         ("day_480", f"ds = '{day}'"),
         ("hour_20", f"ds = '{day}' and hr = 5"),
@@ -112,13 +112,15 @@ def _list_filters() -> list[tuple[str, str]]:
     ]
 
 
-def _generate_values() -> Iterator[Values]:
+def generate_values() -> Iterator[Values]:
+    """Yield the values of partitions, day by day."""
     for number in itertools.count():
         for at in range(PER_DAY):
-            yield _format_day(number), str(at // REGIONS), f"r{at % REGIONS:02}"
+            yield format_day(number), str(at // REGIONS), f"r{at % REGIONS:02}"
 
 
-def _format_day(number: int) -> str:
+def format_day(number: int) -> str:
+    """Return a day as a partition value."""
     return f"{2020 + number // 360}-{number // 30 % 12 + 1:02}-{number % 30 + 1:02}"
 
 
@@ -143,7 +145,7 @@ def _create(client: Metastore) -> Table:
 def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Values], size: int) -> None:
     for start in range(0, len(values), BATCH):
         some = values[start : start + BATCH]
-        client.add_partitions(DB, TABLE, [_build_partition(table, each) for each in some])
+        client.add_partitions(DB, TABLE, [build_partition(table, each) for each in some])
         print(f"\r{size - len(values) + start + len(some):,} partitions", end="", file=sys.stderr)
     print(file=sys.stderr)
     reader = index._reader  # noqa: SLF001 - the benchmark fills the store that the index reads
@@ -155,7 +157,8 @@ def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Va
     change.publish()
 
 
-def _build_partition(table: Table, values: Values) -> Partition:
+def build_partition(table: Table, values: Values) -> Partition:
+    """Return a partition in the directory of its table."""
     partition = a_partition(table, *values)
     assert partition.sd is not None
     # The existing directory of the table: creating a hundred thousand directories would measure the file

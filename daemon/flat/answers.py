@@ -12,12 +12,11 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.flat.settings import FLAT, flat_config
 from daemon.keylog.opening import open_key_log
-from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.filesystems import read_chunks
 from handlers.files.paths import Location, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import ConfigError, NotFound
@@ -25,7 +24,7 @@ from streaming.table.current_files import find_current_files
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from streaming.keylog.table_snapshots import TableSnapshot
 
 
-_THREADS: Final = 16
-"""Directories listed at the same time."""
 CHANGES_MAX: Final = 300
 _DEMAND: Final = ("users", "days", "count", "last_s", "rank", "serves")
 Answer = dict[str, Any]
@@ -199,7 +196,7 @@ def list_current_files(config: Config, flat: FlatConfig) -> dict[str, Any]:
         )
     table = parse_location(flat.location)
     files = _Files(open_file_systems(config.files.all_options(), [table]).of(table))
-    current, data_files = find_current_files(table, files.read, files.list_directories)
+    current, data_files = find_current_files(table, files.read, files.list_directory)
     names = [name for name, _ in current.partition_columns]
     return {
         "table": flat.table,
@@ -217,20 +214,12 @@ class _Files:
         self._system = system
 
     def read(self, location: Location) -> str | None:
-        buffer, content = memoryview(bytearray(CHUNK_BYTES)), bytearray()
         try:
-            with self._system.open(location) as stream:
-                while count := stream.readinto(buffer):
-                    content += buffer[:count]
+            return b"".join(read_chunks(self._system, location)).decode()
         except NotFound:
             return None
-        return content.decode()
 
-    def list_directories(self, directories: Sequence[Location]) -> Iterable[Sequence[str]]:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return list(pool.map(self._list, directories))
-
-    def _list(self, directory: Location) -> list[str]:
+    def list_directory(self, directory: Location) -> list[str]:
         try:
             return [entry.name for entry in self._system.list(directory) if not entry.is_directory]
         except NotFound:

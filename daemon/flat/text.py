@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.terminal.layout import bytes_text, duration_text, left_aligned, number_text
+from daemon.terminal.layout import bytes_text, duration_text, hour_text, left_aligned, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
 from state.value_text import count_text
@@ -32,11 +32,6 @@ _MARKS: Final = {
     ChangeKind.REFRESH: "~",
     ChangeKind.WAIT: "?",
 }
-
-
-def hour_text(hour: int | None) -> str:
-    """Return ``2016-04-18 21h``, UTC; ``-`` if it is unknown."""
-    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
 
 
 def event_text(event: Mapping[str, Any]) -> str:

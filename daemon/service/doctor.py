@@ -32,7 +32,7 @@ from daemon.terminal.application import (
     json_option,
     version_text,
 )
-from daemon.terminal.layout import bytes_text, duration_text, left_aligned
+from daemon.terminal.layout import bytes_text, duration_text, left_aligned, moment_text
 from state.errors import TidelineError
 from state.value_text import count_text
 
@@ -73,7 +73,7 @@ def page_text(findings: Sequence[Finding]) -> str:
     return "\n".join(left_aligned([(each.name, each.state, each.text) for each in findings]))
 
 
-def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> Iterator[Finding]:
+def examine(config_path: Path | None, daemon: DaemonAddress | None) -> Iterator[Finding]:
     """Yield the findings, without raising errors of the tree."""
     yield from _versions()
     if daemon is not None:
@@ -94,7 +94,7 @@ def _versions() -> Iterator[Finding]:
     yield Finding("python", "-", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}")
     yield Finding("machine", "-", f"{platform.platform()}, {count_text(os.cpu_count() or 0, 'core')}")
     yield Finding("libraries", "-", ", ".join(f"{name} {_version_of(name)}" for name in LIBRARIES))
-    yield Finding("time", "-", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()))
+    yield Finding("time", "-", moment_text(time.time()))
 
 
 def _version_of(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from daemon.http.transport.answering import Lane
@@ -11,12 +10,12 @@ from daemon.site.lists import PARAMETERS, list_rows
 from daemon.site.pages import Asked, PageRoute, require_operator
 
 
-def log_page(lines: Callable[[], Sequence[LogLine]] = RECENT_LOGS.lines) -> PageRoute:
+def log_page() -> PageRoute:
     """Return the route of the page."""
 
     def values(asked: Asked) -> dict[str, Any]:
         require_operator(asked, "the log")
-        return {"listed": list_rows(asked, lines(), _text)}
+        return {"listed": list_rows(asked, RECENT_LOGS.lines(), _text)}
 
     return PageRoute("/logs", "logs.html", values, entry="Log", parameters=PARAMETERS, lane=Lane.MEMORY)
 

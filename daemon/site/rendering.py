@@ -7,7 +7,6 @@ say something else than it means.
 from __future__ import annotations
 
 import hashlib
-import time
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from markupsafe import Markup
 
-from daemon.terminal.layout import bytes_text, duration_text, id_text, number_text
+from daemon.terminal.layout import (
+    bytes_text,
+    duration_text,
+    hour_text,
+    id_text,
+    moment_text,
+    number_text,
+)
 from state.value_text import count_text
 
 
@@ -90,7 +96,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "json": lambda value: orjson.dumps(value).decode(),
-        "hour": _hour,
+        "hour": hour_text,
         "percent": percent_text,
         "size": bytes_text,
         "number": number_text,
@@ -117,15 +123,6 @@ def percent_text(share: float) -> str:
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 
-def _hour(hour: int | None) -> str:
-    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
-
-
 def _style() -> Markup:
     """Return the style of the site, for a page that is a file."""
     return Markup((static_files() / "site.css").read_text())  # noqa: S704 - our own file
-
-
-def moment_text(time_s: float | None) -> str:
-    """Return a time such as ``2024-01-31 06:00:00 UTC``, or ``-`` for None."""
-    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daemon.terminal.application import CommandGroup, config_option, echo, json_option, load_config
-from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.filesystems import CHUNK_BYTES, read_chunks
 from state.errors import FilesUnavailable, NotFound
 from state.value_text import count_text
 
@@ -119,18 +119,10 @@ class FileCheck:
                     writer.write(memoryview(content)[start : start + CHUNK_BYTES])
                 writer.publish()
             with self._step(f"read {count_text(size_bytes, 'byte')}"):
-                self._require(
-                    self._read(file) == content, "a file does not contain the bytes that were written"
-                )
+                is_same = b"".join(read_chunks(self.files, file)) == content
+                self._require(is_same, "a file does not contain the bytes that were written")
         with self._step("stat"):
             self._require(self.files.stat(file).size_bytes == size_bytes, "a file has another size")
-
-    def _read(self, file: Location) -> bytes:
-        buffer, content = memoryview(bytearray(CHUNK_BYTES)), bytearray()
-        with self.files.open(file) as reader:
-            while count := reader.readinto(buffer):
-                content += buffer[:count]
-        return bytes(content)
 
     def _is_missing(self, file: Location) -> bool:
         try:

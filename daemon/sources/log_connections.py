@@ -27,10 +27,8 @@ class NotificationLog(SameTableSource, Protocol):
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         """Return at most ``limit`` events with ids above ``after``, in order."""
 
-    def receive_write_events(
-        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
-    ) -> None:
-        """Pass on the write events of the transaction, optionally only those of one database or table."""
+    def receive_write_events(self, txn_id: int, receiver: Receiver, *, db: str | None = None) -> None:
+        """Pass on the write events of the transaction, optionally only those of one database."""
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         """Return whether the event concerns the database (and one of the tables)."""

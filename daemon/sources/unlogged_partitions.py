@@ -34,7 +34,7 @@ from daemon.sources.listing.listed_writes import ListedWrites
 from daemon.sources.touched_events import observe
 from daemon.sources.write_events import parse_commit
 from handlers.files.copying.checksums import new_digest_like
-from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.filesystems import read_chunks
 from handlers.files.listing import WriteListing, list_write
 from handlers.files.paths import AllowedRoots, parse_location, to_target_subdir
 from handlers.files.systems.schemes import open_file_systems
@@ -235,10 +235,8 @@ class UnloggedPartitions:
             return file
         if files.is_encrypted(location):  # HDFS has a checksum of the stored bytes only
             return file
-        buffer = memoryview(bytearray(CHUNK_BYTES))
-        with files.open(location) as reader:
-            while count := reader.readinto(buffer):
-                digest.update(buffer[:count])
+        for chunk in read_chunks(files, location):
+            digest.update(chunk)
         return replace(file, checksum=digest.hexdigest(), cm_root=cm_root)
 
 

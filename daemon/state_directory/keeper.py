@@ -35,21 +35,20 @@ STEP_PAUSE_S: Final = 0.01
 class StateKeeper:
     """Serves requests about the state directory, and checks its open files."""
 
-    def __init__(self, state_dir: Path, *, check_every_s: float = CHECK_EVERY_S) -> None:
+    def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._check_every_s = check_every_s
         self._inbox = Inbox(requests_directory(state_dir, *INBOX))
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Run until a stop request."""
         self._inbox.open()
         heartbeat.following()
-        next_check_s = time.monotonic() + self._check_every_s
+        next_check_s = time.monotonic() + CHECK_EVERY_S
         while not heartbeat.stopping.is_set():
             self._inbox.serve(lambda request: self._do(request, heartbeat))
             if time.monotonic() >= next_check_s:
                 self.check(heartbeat)
-                next_check_s = time.monotonic() + self._check_every_s
+                next_check_s = time.monotonic() + CHECK_EVERY_S
             wait(heartbeat, POLL_S)
 
     def check(self, heartbeat: Heartbeat) -> None:

@@ -8,7 +8,6 @@ It contains every loop that has failed, of any kind; the sections of the status 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from daemon.status.model import (
     ProjectionView,
     StatusSection,
 )
+from daemon.terminal.layout import moment_text
 from state.value_text import count_text
 
 
@@ -173,7 +173,7 @@ def describe_failing_load(
 ) -> OperatorAction:
     """Return the state of a load that keeps failing: how often and why, and when tried next."""
     tries, problem = failed
-    at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
+    at = "" if next_s is None else f", next try {moment_text(next_s)}"
     reason = f"failed {count_text(tries, 'time')}{at}: {problem}"
     look = f"{REPLICA}#a-load-keeps-failing"
     return OperatorAction("failing-load", name, reason, look, command, since_s, action)

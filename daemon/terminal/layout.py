@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -78,6 +79,16 @@ def duration_text(seconds: float | None) -> str:
             rest = whole % size // part
             return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
     return f"{whole} s"
+
+
+def moment_text(time_s: float | None) -> str:
+    """Return a time such as ``2024-01-31 06:00:00 UTC``, or ``-`` for None."""
+    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+
+
+def hour_text(hour: int | None) -> str:
+    """Return an hour such as ``2016-04-18 21h`` in UTC, or ``-`` for None."""
+    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
 
 
 def bytes_text(size_bytes: int) -> str:

@@ -68,9 +68,9 @@ def read_table(message: Fields, name: str) -> Embedded[Table]:
     return Embedded(message.required_text(name), _decode_table)
 
 
-def read_optional_table(message: Fields, name: str) -> Embedded[Table] | None:
-    """Return the table in field ``name``, or None if it is missing."""
-    text = message.text(name)
+def _read_owner(message: Fields) -> Embedded[Table] | None:
+    """Return the table of an event about its partitions, or None if it is missing."""
+    text = message.text("tableObjJson")
     return Embedded(text, _decode_table) if text else None
 
 
@@ -147,7 +147,7 @@ def build_table_altered(common: _Common, message: Fields) -> TableAltered:
 
 def build_table_dropped(common: _Common, message: Fields) -> TableDropped:
     """DROP_TABLE; Hive 2.3 does not send the object."""
-    before = read_optional_table(message, "tableObjJson")
+    before = _read_owner(message)
     return TableDropped(**fill_names(common, message, "db", "table"), before=before)
 
 
@@ -156,7 +156,7 @@ def build_partitions_added(common: _Common, message: Fields) -> PartitionsAdded:
     message.require("partitionListJson")
     return PartitionsAdded(
         **fill_names(common, message, "db", "table"),
-        owner=read_optional_table(message, "tableObjJson"),
+        owner=_read_owner(message),
         partitions=read_partitions(message, "partitionListJson"),
         files=_files_by_partition(message),
     )
@@ -166,7 +166,7 @@ def build_partitions_altered(common: _Common, message: Fields) -> PartitionsAlte
     """ALTER_PARTITIONS (4.1 and later): the partitions after the change only."""
     return PartitionsAltered(
         **fill_names(common, message, "db", "table"),
-        owner=read_optional_table(message, "tableObjJson"),
+        owner=_read_owner(message),
         after=read_partitions(message, "partitionListJson"),
         truncate=message.flag("isTruncateOp"),
         write_id=message.write_id(),
@@ -177,7 +177,7 @@ def build_partition_altered(common: _Common, message: Fields) -> PartitionsAlter
     """ALTER_PARTITION: one partition, before and after."""
     return PartitionsAltered(
         **fill_names(common, message, "db", "table"),
-        owner=read_optional_table(message, "tableObjJson"),
+        owner=_read_owner(message),
         after=(read_partition(message, "partitionObjAfterJson"),),
         before=read_partition(message, "partitionObjBeforeJson"),
         truncate=message.flag("isTruncateOp"),
@@ -188,7 +188,7 @@ def build_partition_altered(common: _Common, message: Fields) -> PartitionsAlter
 def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDropped:
     """DROP_PARTITION; without its list it is unknown which partitions were dropped."""
     message.require("partitions")
-    owner = read_optional_table(message, "tableObjJson")
+    owner = _read_owner(message)
     specs = message.specs("partitions")
     return PartitionsDropped(**fill_names(common, message, "db", "table"), owner=owner, specs=specs)
 
@@ -199,7 +199,7 @@ def build_inserted(common: _Common, message: Fields) -> Inserted:
     """
     return Inserted(
         **fill_names(common, message, "db", "table"),
-        owner=read_optional_table(message, "tableObjJson"),
+        owner=_read_owner(message),
         partition=read_optional_partition(message, "ptnObjJson"),
         spec=message.spec("partKeyVals") if message.raw.get("partKeyVals") else None,
         replace=message.flag("replace"),
@@ -211,7 +211,7 @@ def build_statistics_updated(common: _Common, message: Fields) -> StatisticsUpda
     """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT."""
     return StatisticsUpdated(
         **fill_names(common, message, "database"),
-        owner=read_optional_table(message, "tableObjJson"),
+        owner=_read_owner(message),
         statistics=read_statistics(message, "colStatsJson"),
         write_id=message.write_id(),
         parameters=_parameters(message),

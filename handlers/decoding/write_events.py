@@ -45,15 +45,15 @@ _ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
-def decode_write_event(
-    commit: TxnCommitted, info: WriteEventInfo, limits: Limits = DEFAULT_LIMITS
-) -> FilesWritten:
+def decode_write_event(commit: TxnCommitted, info: WriteEventInfo) -> FilesWritten:
     """Return a write event of ``commit``, as if the relay had put it in front of the commit.
 
     A metastore returned ``info``. The event has the commit's event id. Raises BadInput if it is unusable.
     """
     header = EventHeader(commit.event_id, commit.part, commit.parts, time_s=commit.time_s, kind=WRITE_KIND)
-    return build_files_written(header.fields(), Fields(build_write_message(commit.txn_id, info), limits))
+    return build_files_written(
+        header.fields(), Fields(build_write_message(commit.txn_id, info), DEFAULT_LIMITS)
+    )
 
 
 def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten:

@@ -33,9 +33,9 @@ def is_ignored_base(entries: Iterable[Entry]) -> bool:
 
 
 def read_markers(
-    files: FileSystem, root: Location, directories: Iterable[AcidDirectory]
+    files: FileSystem, root: Location, directories: Iterable[AcidDirectory | None]
 ) -> list[AcidDirectory]:
-    """Return the directories below ``root`` with the contents of their markers.
+    """Return the directories below ``root``, without the Nones, with the contents of their markers.
 
     One listing for each base without a suffix. A base that vanished meanwhile counts as marked: rows that it
     replaced are elsewhere by now, so it proves nothing about a write.
@@ -45,6 +45,7 @@ def read_markers(
         if directory.kind == "base" and directory.txn_id is None
         else directory
         for directory in directories
+        if directory is not None
     ]
 
 

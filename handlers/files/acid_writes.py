@@ -20,7 +20,7 @@ from handlers.files.acid_markers import METADATA, read_markers
 from handlers.files.directories import require_reachable
 from handlers.files.filesystems import Entry, FileSystem, FileSystems, is_hidden
 from handlers.files.paths import AllowedRoots, Location, parse_location
-from state.errors import BadInput, LimitExceeded, NotFound
+from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
 from state.transactions.own_directories import select_own
 
@@ -59,7 +59,7 @@ def list_own_files(
     root_uri: str,
     write_id: int,
     *,
-    named: Collection[str] = (),
+    named: Collection[str],
     allowed: AllowedRoots,
     clock: Callable[[], float] = time.monotonic,
 ) -> OwnListing:
@@ -85,15 +85,8 @@ def list_own_files(
 
 
 def _list_directories(files: FileSystem, root: Location) -> dict[str, AcidDirectory]:
-    parsed = (_parse(entry.name) for entry in files.list(root) if entry.is_directory)
+    parsed = (AcidDirectory.find(entry.name) for entry in files.list(root) if entry.is_directory)
     return {directory.name: directory for directory in parsed if directory is not None}
-
-
-def _parse(name: str) -> AcidDirectory | None:
-    try:
-        return AcidDirectory.parse(name)
-    except BadInput:
-        return None
 
 
 def _list_own(

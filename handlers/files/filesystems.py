@@ -19,7 +19,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
 
@@ -174,6 +174,14 @@ class FileSystem(Protocol):
         """Copy the next ``size_bytes`` at most inside the kernel and return their number;
         0 at the end, or if that is not possible here.
         """
+
+
+def read_chunks(files: FileSystem, location: Location) -> Iterator[bytes]:
+    """Yield the content of a file."""
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    with files.open(location) as reader:
+        while count := reader.readinto(buffer):
+            yield bytes(buffer[:count])
 
 
 Factory = Callable[[str, Mapping[str, object]], FileSystem]

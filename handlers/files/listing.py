@@ -23,7 +23,7 @@ from handlers.files.acid_markers import read_markers
 from handlers.files.directories import require_reachable
 from handlers.files.filesystems import Entry, FileSystems, is_hidden, is_unfinished
 from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
-from state.errors import BadInput, LimitExceeded, NotFound
+from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -97,15 +97,8 @@ def list_write(
 def _read_acid_directories(
     file_systems: FileSystems, root: Location, entries: Iterable[Entry]
 ) -> list[AcidDirectory]:
-    parsed = (_parse_name(entry.name) for entry in entries if entry.is_directory)
-    return read_markers(file_systems.of(root), root, [each for each in parsed if each is not None])
-
-
-def _parse_name(name: str) -> AcidDirectory | None:
-    try:
-        return AcidDirectory.parse(name)
-    except BadInput:
-        return None
+    parsed = (AcidDirectory.find(entry.name) for entry in entries if entry.is_directory)
+    return read_markers(file_systems.of(root), root, parsed)
 
 
 def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
@@ -140,7 +133,7 @@ def has_files_of_ended_writes(
         # Below may be the partition of a renamed table, with directories of writes in it.
         files = _walk(file_systems, root, entry.name, _DEPTH_MAX)
         if any(
-            all(_has_ended(_parse_name(name), mark, opened) for name in file.subdir.split("/")[1:])
+            all(_has_ended(AcidDirectory.find(name), mark, opened) for name in file.subdir.split("/")[1:])
             for file in files
         ):
             return True

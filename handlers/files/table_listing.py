@@ -75,7 +75,7 @@ class TableDirectory:
         """
         parsed = (AcidDirectory.parse(name) for name in self.directories)
         files = self._file_systems.of(self._root)
-        return read_markers(files, self._root, [each for each in parsed if each is not None])
+        return read_markers(files, self._root, parsed)
 
     def is_ignored_base(self, name: str) -> bool:
         """Return whether Hive ignores the base ``name``; raises NotFound if it has vanished."""

@@ -16,11 +16,11 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from handlers.hbase.layout import FAMILIES, FAMILY, Cells
 from state.errors import ConfigError, HBaseUnavailable, InvalidRequest
+from state.pieces import in_pieces
 
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Gateway:
         def get(table: Any) -> dict[bytes, StoredRow]:
             answers = (
                 table.rows(chunk, columns=list(columns), include_timestamp=True)
-                for chunk in _chunks(rows, ROWS_MAX)
+                for chunk in in_pieces(rows, ROWS_MAX)
             )
             return {row: _parse_row(row, stored) for answer in answers for row, stored in answer if stored}
 
@@ -99,7 +99,7 @@ class Gateway:
 
     def delete(self, rows: Iterable[bytes], version: int) -> None:
         """Remove the cells of rows, except those newer than a version."""
-        for chunk in _chunks(list(rows), ROWS_MAX):
+        for chunk in in_pieces(list(rows), ROWS_MAX):
             removed = [(row, None) for row in chunk]
             self._request(partial(_send_batch, version=version, rows=removed))
 
@@ -203,12 +203,6 @@ def _send_batch(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | No
         else:
             batch.put(row, cells)
     batch.send()
-
-
-def _chunks(items: Sequence[T], limit: int) -> Iterator[Sequence[T]]:
-    remaining = iter(items)
-    while chunk := list(islice(remaining, limit)):
-        yield chunk
 
 
 def _chunks_by_size(rows: Iterable[tuple[bytes, Cells]]) -> Iterator[list[tuple[bytes, Cells | None]]]:

@@ -18,8 +18,7 @@ be repeated at any point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from handlers.failpoints import failpoint
@@ -29,6 +28,7 @@ from handlers.hbase.layout import KEYS_ONLY
 from handlers.hbase.redo_log import Writes, delete_kind, join_cells, put_kind, split_cells
 from handlers.hbase.transaction import StoredEntry
 from state.partitions.index.records import EntryKind
+from state.pieces import in_pieces
 
 
 KEYS_OF_A_ROW: Final = 1000
@@ -45,7 +45,7 @@ def compose(
     ``version``.
     """
     rows = {}
-    for number, chunk in enumerate(_chunks(keys)):
+    for number, chunk in enumerate(in_pieces(keys, KEYS_OF_A_ROW)):
         stored = {key: value for key, value, _ in read(chunk)}
         before = Writes(version, stored, [key for key in chunk if key not in stored])
         rows[layout.undo_row(version, number)] = split_cells(before.to_bytes())
@@ -108,9 +108,3 @@ def _restore(gateway: Gateway, row: bytes, version: int) -> None:
         put_kind(gateway, before, kind)
     for kind in reversed(_UNDONE):
         delete_kind(gateway, before, kind)
-
-
-def _chunks(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
-    remaining = iter(keys)
-    while chunk := list(islice(remaining, KEYS_OF_A_ROW)):
-        yield chunk

@@ -91,15 +91,12 @@ class NotificationCalls(Session):
         """
         return self._invoke(_WRITE_EVENTS, GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db))
 
-    def receive_write_events(
-        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
-    ) -> None:
-        """Pass on the writes of a transaction, one write event at a time; optionally only into one database
-        or table.
+    def receive_write_events(self, txn_id: int, receiver: Receiver, *, db: str | None = None) -> None:
+        """Pass on the writes of a transaction, one write event at a time; optionally only into one database.
 
         The time-out counts from the last byte that arrived. Raises as ``write_events``.
         """
-        request = GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db, tableName=table)
+        request = GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db)
         self._invoke(_EACH_WRITE_EVENT, request, receiver)
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import NoneType
 from typing import Final
 
@@ -150,9 +150,7 @@ class TransactionCalls(Session):
         """
         self._invoke(ABORT, AbortTxnRequest(txnid=txn_id, errorCode=ABORTED_BY_BOOTSTRAP))
 
-    def repl_table_write_ids(
-        self, db: str, table: str, valid_write_ids: str, *, partition_names: Sequence[str] | None = None
-    ) -> None:
+    def repl_table_write_ids(self, db: str, table: str, valid_write_ids: str) -> None:
         """Give a table without write ids the state of its source:
         a write-id list as text, with the target's table name.
 
@@ -165,7 +163,6 @@ class TransactionCalls(Session):
             hostName=socket.gethostname(),
             dbName=db,
             tableName=table,
-            partNames=None if partition_names is None else list(partition_names),
         )
         self._invoke(_WRITE_ID_STATE, request)
 
@@ -185,7 +182,6 @@ class TransactionCalls(Session):
         *,
         partition_name: str | None = None,
         kind: CompactionType = CompactionType.MAJOR,
-        properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
         """Request a compaction; it is not ``accepted`` if one already waits or runs."""
         request = CompactionRequest(
@@ -194,7 +190,6 @@ class TransactionCalls(Session):
             partitionname=partition_name,
             type=kind,
             runas=self.options.user,
-            properties=None if properties is None else dict(properties),
         )
         return self._invoke(_COMPACT, request)
 

@@ -67,7 +67,7 @@ class Runs:
         return Runs([members[0], *breaks, members[-1] + 1])
 
     @staticmethod
-    def of_sorted(ordinals: Sequence[int], pause: Callable[[], None] = lambda: None) -> Runs:
+    def of_sorted(ordinals: Sequence[int], pause: Callable[[], None]) -> Runs:
         """Build from members in order, with or without repetition,
         in steps of some milliseconds with ``pause`` between them.
         """
@@ -249,17 +249,15 @@ class Runs:
             assert members == set(self), self
 
 
-def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:
-    """Return [start, end) as one line of at most ``width`` cells;
-    by default from the first to the last member.
+def draw_bar(runs: Runs, width: int) -> str:
+    """Return the runs, from the first to the last member, as one line of at most ``width`` cells.
 
     A cell is full, partly filled or empty. It stands for at least one member, so few members give a short
     line.
     """
     assert width > 0, width
-    first = runs.first if start is None else start
-    last = runs.last if end is None else end - 1
-    if first is None or last is None or last < first:
+    first, last = runs.first, runs.last
+    if first is None or last is None:
         return ""
     total = last + 1 - first
     cells = min(width, total)

@@ -59,18 +59,12 @@ def format_between(
     runs: Sequence[CoverRun],
     held: Collection[UpdatePeriod],
     ignored: IgnoredValues | None,
-    *,
-    open_start: bool = False,
-    open_end: bool = False,
-    always_between: bool = False,
 ) -> str:
     """Write ``(t.dt BETWEEN 'a' AND 'b')``, one per run and joined by OR.
 
     ``held`` are the periods that the column has in its table, used by the cover or not; ``ignored`` are its
-    values outside the timelines, or None if unknown. Set an open bound for an engine whose BETWEEN excludes
-    its ends: the bound moves by one partition. A run of one partition becomes an equality, except with
-    ``always_between`` or an open bound. Raises BadInput if the runs or the column have several periods, or if
-    an ignored value lies, or may lie, between.
+    values outside the timelines, or None if unknown. A run of one partition becomes an equality. Raises
+    BadInput if the runs or the column have several periods, or if an ignored value lies, or may lie, between.
     """
     periods = {run.period for run in runs}
     if len(periods) > 1 or len(periods.union(held)) > 1:
@@ -78,11 +72,9 @@ def format_between(
         raise BadInput(
             "BETWEEN would also select partitions of other periods", periods=names, hint="Use OR or IN."
         )
-    bounds = [
-        (run.period.format(run.first - open_start), run.period.format(run.last + open_end)) for run in runs
-    ]
-    _refuse_ignored(bounds if always_between else [ends for ends in bounds if ends[0] != ends[1]], ignored)
-    return " OR ".join(_format_bounds(column, low, high, always_between) for low, high in bounds)
+    bounds = [(run.period.format(run.first), run.period.format(run.last)) for run in runs]
+    _refuse_ignored([ends for ends in bounds if ends[0] != ends[1]], ignored)
+    return " OR ".join(_format_bounds(column, low, high) for low, high in bounds)
 
 
 def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | None) -> None:
@@ -110,8 +102,8 @@ def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | 
         )
 
 
-def _format_bounds(column: Column, low: str, high: str, always: bool) -> str:
-    if low == high and not always:
+def _format_bounds(column: Column, low: str, high: str) -> str:
+    if low == high:
         return f"({column} = '{low}')"
     return f"({column} BETWEEN '{low}' AND '{high}')"
 

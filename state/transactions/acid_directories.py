@@ -98,6 +98,14 @@ class AcidDirectory:
         kind: Kind = "delta" if match["kind"] == "delta" else "delete_delta"
         return AcidDirectory(name, kind, first, last, statement, txn_id)
 
+    @staticmethod
+    def find(name: str) -> AcidDirectory | None:
+        """Parse a name; None for a malformed one too."""
+        try:
+            return AcidDirectory.parse(name)
+        except BadInput:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedDirectories:

@@ -12,7 +12,7 @@ A list does not contain ids that compaction or the cleaner has forgotten: they l
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -148,31 +148,24 @@ class ValidWriteIds:
         return ValidWriteIds(table, high_water_mark, opened, aborted)
 
 
-def compare_write_ids(
-    source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
-) -> tuple[WriteIdDifference, ...]:
+def compare_write_ids(source: ValidWriteIds, target: ValidWriteIds) -> tuple[WriteIdDifference, ...]:
     """Return the ids, ascending, for which readers of ``target`` and ``source`` do not see the same rows;
     empty if equal.
 
     Ignores names. An id is equal if both sides have the same state for it, and in these cases:
 
-    * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and
-      visible, unallocated or hidden at the target. The target's cleaner forgets replayed aborts within
-      seconds, and a bootstrap or a compaction does not transfer them. No file of an aborted id was ever
-      copied, so no row can appear.
-    * Visible at the source, aborted or hidden at the target, and in ``known_aborted``. Here the source's
-      compaction has forgotten the abort. Without that knowledge it is a difference, because the source may
-      have committed the id, and then the target hides rows.
+    * Aborted at the source, and visible, unallocated or hidden at the target. The target's cleaner forgets
+      replayed aborts within seconds, and a bootstrap or a compaction does not transfer them. No file of an
+      aborted id was ever copied, so no row can appear.
     * Hidden on one side and not visible on the other: no reader sees rows, and a cut list does not say why.
 
     An id that is open on one side and visible, aborted or unallocated on the other is always a difference:
     the two lists belong to different events, or a replayed transaction hangs.
     """
-    known_aborted = frozenset(known_aborted)
     differences: list[WriteIdDifference] = []
-    for first, last in _cut_into_spans(source, target, known_aborted):
+    for first, last in _cut_into_spans(source, target):
         at_source, at_target = source.state_of(first), target.state_of(first)
-        if _is_equal(at_source, at_target, aborted=first in known_aborted):
+        if _is_equal(at_source, at_target):
             continue
         follows = differences and differences[-1].last + 1 == first
         if follows and (differences[-1].source, differences[-1].target) == (at_source, at_target):
@@ -187,22 +180,20 @@ _INVISIBLE: Final = frozenset(
 )
 
 
-def _is_equal(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
+def _is_equal(source: WriteIdState, target: WriteIdState) -> bool:
     if source is target:
         return True
     if WriteIdState.HIDDEN in {source, target} and {source, target} <= _INVISIBLE:
         return True
     if WriteIdState.OPEN in {source, target}:
         return False
-    return aborted or source is WriteIdState.ABORTED
+    return source is WriteIdState.ABORTED
 
 
-def _cut_into_spans(
-    source: ValidWriteIds, target: ValidWriteIds, known_aborted: Collection[int]
-) -> list[tuple[int, int]]:
+def _cut_into_spans(source: ValidWriteIds, target: ValidWriteIds) -> list[tuple[int, int]]:
     """Cut 1 to the higher mark into spans of uniform state in both lists: few, however high the marks are."""
     top = max(source.high_water_mark, target.high_water_mark)
-    special = {*source.open, *source.aborted, *target.open, *target.aborted, *known_aborted}
+    special = {*source.open, *source.aborted, *target.open, *target.aborted}
     marks = {source.high_water_mark + 1, target.high_water_mark + 1}
     cuts = {1, top + 1} | marks | special | {write_id + 1 for write_id in special}
     starts = sorted(cut for cut in cuts if 1 <= cut <= top + 1)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.files.systems.hadoop_settings import CONF_DIR, find_configuration, read_hadoop_settings
 from state.errors import ConfigError, TidelineError, Transient
+from state.pieces import in_pieces
 from streaming.copyjob.share import (
     Numbered,
     Outcomes,
@@ -168,8 +169,8 @@ def _open_accumulator(context: SparkContext, arrived: Callable[[list[Numbered]],
 
 
 def _report_outcomes(progress: ProgressListener, outcomes: Sequence[Numbered]) -> None:
-    for start in range(0, len(outcomes), EVENT_OUTCOMES):
-        progress({"event": "outcomes", "outcomes": list(outcomes[start : start + EVENT_OUTCOMES])})
+    for piece in in_pieces(outcomes, EVENT_OUTCOMES):
+        progress({"event": "outcomes", "outcomes": list(piece)})
 
 
 @contextmanager

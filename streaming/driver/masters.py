@@ -75,9 +75,7 @@ def require_configuration(master: str, environment: Mapping[str, str] = os.envir
         )
 
 
-def require_reachable(
-    master: str, environment: Mapping[str, str] = os.environ, timeout_s: float = TIMEOUT_S
-) -> None:
+def require_reachable(master: str, environment: Mapping[str, str] = os.environ) -> None:
     """Connect to the cluster once;
     raise Transient if no address of it answers, and ConfigError if there is none.
 
@@ -87,7 +85,7 @@ def require_reachable(
     addresses, reasons = find_addresses(master, environment), []
     for host, port in addresses:
         try:
-            socket.create_connection((host, port), timeout_s).close()
+            socket.create_connection((host, port), TIMEOUT_S).close()
         except OSError as error:
             reasons.append(f"{host}:{port}: {error}")
         else:
@@ -101,7 +99,7 @@ def require_reachable(
         )
 
 
-def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
+def find_addresses(master: str, environment: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return the addresses of a master, of which one must answer;
     empty if they cannot be known or have none.
     """

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, select
 
 from state.columns.paths import KeyPath
 from state.errors import Conflict
+from state.pieces import in_pieces
 from streaming.keylog.database import Database, greater, lesser, upsert
 from streaming.keylog.migrator import migrate
 from streaming.keylog.records import (
@@ -244,12 +245,12 @@ def _store(
     connection: Connection, key_rows: list[dict[str, Any]], request_rows: list[dict[str, Any]]
 ) -> None:
     least, most = lesser(connection), greater(connection)
-    for start in range(0, len(key_rows), ROWS_PER_STATEMENT):
-        upsert(connection, key_table, key_rows[start : start + ROWS_PER_STATEMENT], {"last_day": most})
+    for piece in in_pieces(key_rows, ROWS_PER_STATEMENT):
+        upsert(connection, key_table, piece, {"last_day": most})
     changes: Mapping[str, Callable[[Any, Any], Any]] = {
         "run_count": lambda old, new: old + new,
         "first_at": least,
         "last_at": most,
     }
-    for start in range(0, len(request_rows), ROWS_PER_STATEMENT):
-        upsert(connection, request_table, request_rows[start : start + ROWS_PER_STATEMENT], changes)
+    for piece in in_pieces(request_rows, ROWS_PER_STATEMENT):
+        upsert(connection, request_table, piece, changes)

@@ -99,15 +99,9 @@ def read_snapshot(log: KeyLog, name: str) -> TableSnapshot | None:
     return None if row is None else _table(row)
 
 
-def read_changes(
-    log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
-) -> list[ColumnChange]:
-    """Return the newest ``limit`` changes of a table,
-    below ``before_version`` if given, the newest first.
-    """
+def read_changes(log: KeyLog, name: str, *, limit: int = 200) -> list[ColumnChange]:
+    """Return the newest ``limit`` changes of a table, the newest first."""
     query = select(change_table).where(change_table.c.flat_table == name)
-    if before_version is not None:
-        query = query.where(change_table.c.version < before_version)
     newest = query.order_by(change_table.c.version.desc(), change_table.c.n.desc()).limit(limit)
     with log.database.read() as connection:
         return [_change(row) for row in connection.execute(newest).mappings()]

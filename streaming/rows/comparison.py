@@ -25,8 +25,10 @@ from handlers.replication.verification.findings import Difference, Findings, Not
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.row_files import find_row_files
 from state.errors import Unsupported
+from state.pieces import in_pieces
 from state.value_text import count_text
 from streaming.jvm_errors import NETWORK, find_cause, read_causes, run_error
+from streaming.split.parse_schema import quote
 
 
 if TYPE_CHECKING:
@@ -94,8 +96,7 @@ def _first_cause(text: str) -> str:
 
 def _pages(table: OneTable) -> Iterator[list[str]]:
     names = table.partition_names() if table.is_partitioned else [""]
-    for start in range(0, len(names), PAGE):
-        yield names[start : start + PAGE]
+    return in_pieces(names, PAGE)
 
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:
@@ -249,7 +250,7 @@ def _summarize(rows: DataFrame, place: Column, values: Sequence[Column]) -> list
 
 
 def _column(rows: DataFrame, name: str) -> Column:
-    return rows["`" + name.replace("`", "``") + "`"]
+    return rows[quote(name)]
 
 
 def _lookup(names: Mapping[Location, str], place: Any) -> str:
@@ -271,17 +272,13 @@ def to_spark_type(hive_type: str) -> str:
 
 def to_spark_schema(columns: Iterable[tuple[str, str]]) -> str:
     """Return the schema of ``columns``, pairs of name and Hive type."""
-    return ", ".join(f"{_quote(name)} {to_spark_type(kind)}" for name, kind in columns)
+    return ", ".join(f"{quote(name)} {to_spark_type(kind)}" for name, kind in columns)
 
 
 def to_event_schema(columns: Iterable[tuple[str, str]]) -> str:
     """Return the schema of files of ACID events, whose rows have ``columns`` (OrcRecordUpdater)."""
-    row = ", ".join(f"{_quote(name)}: {to_spark_type(kind)}" for name, kind in columns)
+    row = ", ".join(f"{quote(name)}: {to_spark_type(kind)}" for name, kind in columns)
     return (
         "operation int, originalTransaction bigint, bucket int, rowId bigint, currentTransaction bigint, "
         f"row struct<{row}>"
     )
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

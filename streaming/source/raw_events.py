@@ -57,13 +57,13 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
     return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
 
-def normalize_columns(raw: DataFrame, *, value: str = "value", arrival: str, part: str = "0") -> DataFrame:
+def normalize_columns(raw: DataFrame, *, arrival: str, part: str = "0") -> DataFrame:
     """Return the four columns from a DataFrame of any origin;
     the arguments are SQL expressions over ``raw``.
     """
     return raw.selectExpr(
-        f"coalesce(cast({value} as string), '') as value",
-        f"coalesce(octet_length({value}), 0L) as size",
+        "coalesce(cast(value as string), '') as value",
+        "coalesce(octet_length(value), 0L) as size",
         f"cast({arrival} as bigint) as arrival",
         f"cast({part} as int) as part",
     )

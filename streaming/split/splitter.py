@@ -48,7 +48,6 @@ def split(
     frame: DataFrame,
     layout: Layout,
     *,
-    text: str = "value",
     keep: Sequence[str] = (),
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
@@ -56,12 +55,12 @@ def split(
     """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN,
     never NULL), ``texts`` and then all slots in the layout's order.
 
-    ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of
+    The STRING column ``value`` has a row's JSON. ``texts`` are further columns, by name, with the text of
     a key that need not be in the layout, for example the event time. Slots without a key are NULL columns.
     For keys in ``numeric_strings``, quoted numbers also fit numeric columns if written as JSON writes them.
     Raises ConfigError if the session was not created by ``streaming.driver.session``.
     """
-    rows = split_packed(frame, layout, text=text, keep=keep, texts=texts, numeric_strings=numeric_strings)
+    rows = split_packed(frame, layout, keep=keep, texts=texts, numeric_strings=numeric_strings)
     return rows.selectExpr(*map(quote, [*keep, MALFORMED, TRAILING, *(texts or {})]), *unpack(layout))
 
 
@@ -69,7 +68,6 @@ def split_packed(
     frame: DataFrame,
     layout: Layout,
     *,
-    text: str = "value",
     keep: Sequence[str] = (),
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
@@ -78,10 +76,11 @@ def split_packed(
     (``streaming.split.file_columns`` writes it).
     """
     _check_session(frame)
-    documents = split_documents(quote(text)) if is_available(frame.sparkSession) else None
-    plan = SplitPlan(layout, texts or {}, quote(text), frozenset(numeric_strings), documents)
-    columns = [quote(name) for name in dict.fromkeys([text, *keep])]
-    plain = parse_plain_rows(frame.sparkSession, quote(text), layout.slots, plan.plain_texts, plan.quoted)
+    text = quote("value")
+    documents = split_documents(text) if is_available(frame.sparkSession) else None
+    plan = SplitPlan(layout, texts or {}, text, frozenset(numeric_strings), documents)
+    columns = [quote(name) for name in dict.fromkeys(["value", *keep])]
+    plain = parse_plain_rows(frame.sparkSession, text, layout.slots, plan.plain_texts, plan.quoted)
     parsed = plan.any_row() if plain is None else f"coalesce({plain}, {plan.any_row()})"
     rows = frame.selectExpr(*columns, f"monotonically_increasing_id() AS {ROW}", f"{parsed} AS {PARSED}")
     return rows.selectExpr(*map(quote, keep), *plan.columns())

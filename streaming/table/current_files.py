@@ -18,6 +18,7 @@ directories still hold all rows, because nothing is deleted or added to an hour 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PATH: Final = ".tideline/current.json"
 _FORMAT: Final = 1
 _ATTEMPTS: Final = 10
+_THREADS: Final = 16
+"""Directories of an object store listed at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,13 @@ class DataFile:
 def find_current_files(
     table: Location,
     read: Callable[[Location], str | None],
-    list_directories: Callable[[Sequence[Location]], Iterable[Sequence[str]]],
+    list_directory: Callable[[Location], Sequence[str]],
 ) -> tuple[CurrentTable, list[DataFile]]:
     """Return the record of the table and all current files.
 
-    ``read`` returns the text of a file, None if it does not exist. ``list_directories`` returns the names in
-    each directory, none if a directory does not exist. The record is read again after the directories were
-    listed: if it has changed, so may have the files.
+    ``read`` returns the text of a file, None if it does not exist. ``list_directory`` returns the names in a
+    directory, none if it does not exist; it is called in several threads. The record is read again after the
+    directories were listed: if it has changed, so may have the files.
 
     Raises NotFound if the table has no record, StateCorrupt if it is unreadable, and FilesUnavailable if it
     changes all the time.
@@ -155,7 +158,8 @@ def find_current_files(
                 hint="It was written by a newer version of Tideline, or modified. The table's driver "
                 "replaces it.",
             ) from broken
-        listed = list_directories([directory for directory, _ in places])
+        with ThreadPoolExecutor(_THREADS) as pool:
+            listed = list(pool.map(list_directory, [directory for directory, _ in places]))
         files = [
             DataFile(directory.child(name), values)
             for (directory, values), names in zip(places, listed, strict=True)

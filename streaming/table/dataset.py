@@ -9,7 +9,6 @@ Files that batches add later are not part of it, and its files exist for another
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,15 +19,13 @@ from streaming.table.current_files import find_current_files
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pyarrow.dataset import Dataset
 
     from streaming.table.current_files import CurrentTable, DataFile
 
 
-_THREADS: Final = 16
-"""Directories of an object store listed at a time."""
 _S3: Final = ("s3a", "s3n")
 """Hadoop's names for PyArrow's ``s3``."""
 _TYPES: Final = {
@@ -52,7 +49,7 @@ def open_dataset(location: str | os.PathLike[str], filesystem: Any = None) -> Da
     Raises NotFound if there is no flat table, or if its driver has not run since Tideline has this function.
     """
     files = _open_files(str(location), filesystem)
-    current, data_files = find_current_files(files.table, files.read, files.list_directories)
+    current, data_files = find_current_files(files.table, files.read, files.list_directory)
     return _build_dataset(files, current, data_files)
 
 
@@ -83,12 +80,8 @@ class _ArrowFiles:
         except FileNotFoundError:
             return None
 
-    def list_directories(self, directories: Sequence[Location]) -> Iterable[Sequence[str]]:
-        """Return the names of the files in each directory."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return list(pool.map(self._list, directories))
-
-    def _list(self, directory: Location) -> list[str]:
+    def list_directory(self, directory: Location) -> Sequence[str]:
+        """Return the names of the files in a directory, none if it does not exist."""
         from pyarrow.fs import FileSelector
 
         entries = self.library.get_file_info(FileSelector(self.path(directory), allow_not_found=True))

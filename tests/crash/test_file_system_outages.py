@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from daemon.process.inbox import send_request
-from daemon.status.model import DaemonStatus
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from tests.builders.components.mounts import MountedDirectory, mounted
-from tests.builders.daemon.killed_stack import KilledReplica, wait_until
+from tests.builders.daemon.killed_stack import KilledReplica, is_in_trouble, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 
@@ -62,12 +61,6 @@ def mounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounts]:
         stack.start(engines=True)
         cleanup.callback(stack.stop)
         yield Mounts(stack, source, target)
-
-
-def is_in_trouble(status: DaemonStatus) -> bool:
-    """Whether the policy or one of its loads has met the outage."""
-    loads: tuple[object, ...] = status.sections["loads"]  # type: ignore[assignment]
-    return status.projections[0].code is not None or any(getattr(load, "problem", None) for load in loads)
 
 
 def require_equal(replica: KilledReplica) -> None:

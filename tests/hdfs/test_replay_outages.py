@@ -12,12 +12,11 @@ from random import Random
 from typing import Final
 
 from daemon.process.inbox import send_request
-from daemon.status.model import DaemonStatus
 from dev.stack.cluster import HiveCluster, Stack
 from dev.stack.errors import ComponentFailed
 from dev.stack.process.component import Component
 from dev.stack.servers.hdfs import Hdfs
-from tests.builders.daemon.killed_stack import KilledReplica, wait_until
+from tests.builders.daemon.killed_stack import KilledReplica, is_in_trouble, wait_until
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
@@ -49,12 +48,6 @@ def list_changes(number: int) -> tuple[str, ...]:
         f"create table {{db}}.made{number} (id int) {ACID}",
         f"insert into {{db}}.made{number} values ({number})",
     )
-
-
-def is_in_trouble(status: DaemonStatus) -> bool:
-    """Whether the policy or one of its loads has met the outage."""
-    loads: tuple[object, ...] = status.sections["loads"]  # type: ignore[assignment]
-    return status.projections[0].code is not None or any(getattr(load, "problem", None) for load in loads)
 
 
 def test_replay_survives_random_kills_of_hdfs_and_of_the_daemon(

@@ -77,7 +77,7 @@ def test_changes_and_events_pass_with_every_protection(
         assert (client.get_table(database, "t").parameters or {})["long"] == "x" * 3900
         events = client.next_events(before, 10)
         assert [event.eventType for event in events] == ["CREATE_DATABASE", "CREATE_TABLE"]
-        client.drop_database(database, delete_data=True, cascade=True)
+        client.drop_database(database, cascade=True)
 
 
 def test_a_login_without_a_client_principal_uses_the_first_of_the_keytab(secure: Secure) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import click
 from daemon.config.model import Config
 from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo, json_option, load_config
-from daemon.terminal.layout import table_text
+from daemon.terminal.layout import moment_text, table_text
 
 
 @click.command()
@@ -103,11 +102,7 @@ def _row(state: dict[str, Any]) -> tuple[str, ...]:
         state["partition"] or "-",
         state["kind"],
         state["state"],
-        _time(state["started_s"]),
-        _time(state["ended_s"]),
+        moment_text(state["started_s"]),
+        moment_text(state["ended_s"]),
         state["message"] or "-",
     )
-
-
-def _time(time_s: float | None) -> str:
-    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))

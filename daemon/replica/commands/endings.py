@@ -6,7 +6,6 @@ replica as it is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import click
 
 from daemon.status.address import DaemonAddress, daemon_option
 from daemon.terminal.application import config_option, echo_json, json_option, print_text
+from daemon.terminal.layout import moment_text
 from state.value_text import count_text
 
 
@@ -97,7 +97,7 @@ def done_lines(done: dict[str, Any]) -> Iterator[str]:
 
 def _point(promotion: dict[str, Any]) -> str:
     time_s = promotion["time_s"]
-    at = "" if time_s is None else time.strftime(" of %Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+    at = "" if time_s is None else f" of {moment_text(time_s)}"
     return f"event {promotion['event_id']}{at}"
 
 

@@ -21,6 +21,7 @@ from handlers.replication.external.records import CopyRecords
 from handlers.replication.policy.locations import is_of_spark
 from handlers.replication.policy.policy import Policy
 from state.errors import MetastoreUnavailable, NotFound, TidelineError
+from state.pieces import in_pieces
 from state.value_text import count_text
 
 
@@ -116,7 +117,7 @@ def _find_spark_tables(source: Metastore, name: str, settings: PolicyConfig) -> 
     except NotFound:
         return
     names = [each for each in names if policy.covers(db, each) and policy.copies_rows(each)]
-    for start in range(0, len(names), _PAGE):
-        for table in source.get_tables(db, names[start : start + _PAGE]):
+    for piece in in_pieces(names, _PAGE):
+        for table in source.get_tables(db, piece):
             if is_of_spark(table):
                 yield table.tableName or ""

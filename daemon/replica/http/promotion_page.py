@@ -42,7 +42,7 @@ def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRo
         settings = require_followed(config, asked.name)
         now = status()
         view = find_policy(now, asked.name)
-        plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"}, TIMEOUT_S)
+        plan = ask_policy_loop(config, asked.name, {"do": "plan-promotion"})
         is_forced = bool(plan["incomplete"])
         label = "Promote as it is" if is_forced else "Promote"
         action = call_policy(asked.name, "promote", label, **({"force": True} if is_forced else {}))

@@ -268,13 +268,11 @@ def read_compactions(config: Config, policy: str, table: str | None) -> Sequence
         return list_compactions(target, handler_policy(config, policy), table)
 
 
-def ask_policy_loop(
-    config: Config, policy: str, request: dict[str, Any], timeout_s: float = TIMEOUT_S
-) -> dict[str, Any]:
+def ask_policy_loop(config: Config, policy: str, request: dict[str, Any]) -> dict[str, Any]:
     """Have the loop of a policy serve a request; raise NotFound, NotYet, and the errors of the request."""
     require_followed(config, policy)
     directory = requests_directory(config.state.dir, STATE_KIND, policy)
-    return send_request(directory, request, timeout_s, not_followed(policy))
+    return send_request(directory, request, TIMEOUT_S, not_followed(policy))
 
 
 def require_followed(config: Config, policy: str) -> PolicyConfig:

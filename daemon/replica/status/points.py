@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from daemon.status.model import StatusSection
-from daemon.terminal.layout import id_text, number_text, table_text
+from daemon.terminal.layout import id_text, moment_text, number_text, table_text
 
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class PointSection(StatusSection[tuple[PointStatus, ...]]):
             (
                 each.policy,
                 id_text(each.event_id),
-                "-"
-                if each.time_s is None
-                else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(each.time_s)),
+                moment_text(each.time_s),
                 number_text(len(each.write_ids)),
                 number_text(sum(map(len, each.open_writes.values()))),
             )

@@ -25,6 +25,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.verification.findings import Outcome, TableResult
 from handlers.replication.verification.verifier import Verifier
 from state.errors import InvalidRequest, NotFound
+from state.pieces import in_pieces
 from state.value_text import count_text
 from streaming.settings import SparkSettings
 
@@ -200,9 +201,8 @@ def request_loads(tables: Sequence[str], ask: Callable[[dict[str, Any]], dict[st
     Returns the action of an operator without which the loads do not begin, None if there is none.
     """
     waits_for = None
-    for start in range(0, len(tables), TABLES_PER_REQUEST):
-        some = list(tables[start : start + TABLES_PER_REQUEST])
-        waits_for = ask({"do": "load", "tables": some, "reason": "repair"}).get("waits_for")
+    for piece in in_pieces(tables, TABLES_PER_REQUEST):
+        waits_for = ask({"do": "load", "tables": list(piece), "reason": "repair"}).get("waits_for")
     return waits_for
 
 

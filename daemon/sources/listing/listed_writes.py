@@ -41,6 +41,7 @@ from handlers.files.filesystems import FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import FilesUnavailable, Transient
+from state.pieces import in_pieces
 from state.transactions.open_candidates import CandidateWrite, OpenCandidates
 
 
@@ -211,8 +212,7 @@ class ListedWrites:
             yield [WrittenPart("", incomplete=prepared.incomplete)]
             return
         names = sorted(prepared.candidates)
-        for start in range(0, len(names), LISTED_AT_ONCE):
-            some = names[start : start + LISTED_AT_ONCE]
+        for some in in_pieces(names, LISTED_AT_ONCE):
             step = partial(
                 list_partitions,
                 prepared=prepared,

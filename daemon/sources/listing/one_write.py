@@ -92,9 +92,7 @@ class ListingTools:
     clock: Callable[[], float] = time.monotonic
 
 
-def prepare(
-    log: NotificationLog, write: CandidateWrite, tools: ListingTools, scans: Scans = "suspected"
-) -> PreparedWrite:
+def prepare(log: NotificationLog, write: CandidateWrite, tools: ListingTools, scans: Scans) -> PreparedWrite:
     """Return the directories to list; ``scans`` says when to search for partitions that no event names.
 
     Raises Transient.

@@ -21,6 +21,7 @@ from handlers.replication.target.objects import format_partition_name, partition
 from handlers.structs.notifications import NotificationEvent
 from handlers.structs.objects import Table
 from state.errors import BadInput, LimitExceeded
+from state.pieces import in_pieces
 
 
 PARTITIONS_MAX: Final = 20_000
@@ -84,8 +85,8 @@ def _read(log: NotificationLog, table: Table) -> dict[str, str]:
         return {}
     keys, root = partition_key_names(table), (table.sd.location or "").rstrip("/")
     found = {}
-    for start in range(0, len(names), _BATCH):
-        for partition in log.get_partitions(db, name, names[start : start + _BATCH], with_columns=False):
+    for piece in in_pieces(names, _BATCH):
+        for partition in log.get_partitions(db, name, piece, with_columns=False):
             own, location = format_partition_name(keys, list(partition.values or [])), partition.sd.location
             if location is not None and location.rstrip("/") != f"{root}/{own}":
                 found[own] = location

@@ -18,7 +18,7 @@ from typing import Final
 
 from handlers.files.acid_writes import OwnFile
 from handlers.files.copying.checksums import new_digest_like
-from handlers.files.filesystems import CHUNK_BYTES, FileSystems
+from handlers.files.filesystems import FileSystems, read_chunks
 from handlers.files.paths import parse_location
 
 
@@ -66,11 +66,9 @@ def _read(own: OwnFile, file_systems: FileSystems, sample: Sample | None) -> tup
     digest = None if sample is None else new_digest_like(location, sample.checksum)
     if digest is not None and files.is_encrypted(location):  # HDFS has a checksum of the stored bytes only
         digest = None
-    buffer = memoryview(bytearray(CHUNK_BYTES))
     end = b""
-    with files.open(location) as reader:
-        while count := reader.readinto(buffer):
-            end = (end + bytes(buffer[max(0, count - 4) : count]))[-4:]
-            if digest is not None:
-                digest.update(buffer[:count])
+    for chunk in read_chunks(files, location):
+        end = (end + chunk[-4:])[-4:]
+        if digest is not None:
+            digest.update(chunk)
     return end, None if digest is None else digest.hexdigest()

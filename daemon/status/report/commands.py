@@ -20,6 +20,7 @@ from daemon.terminal.application import (
     output_form,
     print_text,
 )
+from daemon.terminal.layout import moment_text
 from state.errors import TidelineError
 
 
@@ -154,7 +155,7 @@ def _watch(
             print_text(shown, colours=True)
         elif (shown := check(report)) != last:
             last = shown
-            print_text(f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {shown}")
+            print_text(f"{moment_text(time.time())} {shown}")
             sys.stdout.flush()
 
     with suppress(KeyboardInterrupt):

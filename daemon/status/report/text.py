@@ -5,7 +5,6 @@ Commands and addresses stay on one line, because users copy them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import fill, shorten
@@ -14,7 +13,7 @@ from typing import Any, Final
 from daemon.process.docs_address import with_addresses
 from daemon.status.model import DaemonStatus, OperatorAction, ProjectionView, SourceStatus, StatusSection
 from daemon.status.report.summary import summarise
-from daemon.terminal.layout import duration_text, id_text, number_text, table_text
+from daemon.terminal.layout import duration_text, id_text, moment_text, number_text, table_text
 
 
 COLUMNS: Final = 80
@@ -60,8 +59,7 @@ def _join(blocks: Sequence[str]) -> str:
 
 def _head(status: DaemonStatus) -> str:
     if status.state == "stopped":
-        time_text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.time_s))
-        return f"Tideline {status.version}: not running; last known at {time_text}"
+        return f"Tideline {status.version}: not running; last known at {moment_text(status.time_s)}"
     up = duration_text(status.time_s - status.started_s)
     return f"Tideline {status.version}: {status.state}, pid {status.pid} on {status.host}, up {up}"
 
@@ -131,11 +129,7 @@ def _quarantined(view: ProjectionView) -> list[str]:
             lines.append(f"{view.name}: {table} is quarantined")
             continue
         at = "while it was loaded" if failure.event_id is None else f"at event {failure.event_id}"
-        when = (
-            ""
-            if failure.time_s is None
-            else time.strftime(" on %Y-%m-%d %H:%M:%S UTC", time.gmtime(failure.time_s))
-        )
+        when = "" if failure.time_s is None else f" on {moment_text(failure.time_s)}"
         lines.append(f"{view.name}: {table} was quarantined {at}{when}: {failure.reason}")
         if view.repair:
             lines.append(f"  to follow the table again: {view.repair_command(table)}")

@@ -17,7 +17,6 @@ import socket
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
@@ -26,6 +25,7 @@ from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 from dev.stack.process.started import Started
+from dev.stack.servers.hdfs import render_site
 
 
 HOST = "127.0.0.1"
@@ -54,7 +54,7 @@ class _Process(Component):
         if find_missing(jars):
             fetch(jars, find_repository())
         self.conf.mkdir(parents=True, exist_ok=True)
-        (self.conf / "hbase-site.xml").write_text(_render_site(self.properties))
+        (self.conf / "hbase-site.xml").write_text(render_site(self.properties))
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
@@ -172,14 +172,6 @@ def _build_properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
         # Tests create many small tables, each of which would otherwise take 2 MB for its first row.
         "hbase.hregion.memstore.mslab.enabled": "false",
     }
-
-
-def _render_site(properties: Mapping[str, str]) -> str:
-    rows = (
-        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
-        for name, value in properties.items()
-    )
-    return "\n".join(["<configuration>", *rows, "</configuration>", ""])
 
 
 LOG4J = """\

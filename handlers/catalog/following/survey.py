@@ -35,6 +35,7 @@ from handlers.catalog.following.table_info import (
 from handlers.catalog.following.table_states import TableStates
 from handlers.events import TableAltered
 from handlers.metastore.client import Metastore
+from state.pieces import in_pieces
 from state.store import Store, Transaction
 
 
@@ -100,8 +101,7 @@ class Survey:
         unseen = {*self._states.list_followed(), *self._states.waiting()}
         for db in (yield from self._ask(lambda source: source.database_names())):
             names: list[str] = yield from self._ask(methodcaller("table_names", db))
-            for start in range(0, len(names), TABLES_BATCH):
-                batch = names[start : start + TABLES_BATCH]
+            for batch in in_pieces(names, TABLES_BATCH):
                 yield from self._survey_batch(db, batch)
                 unseen.difference_update(qualify(db, name) for name in batch)
         with open_changes(self._store, self._followers) as (txn, _):

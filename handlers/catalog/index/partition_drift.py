@@ -17,6 +17,7 @@ from handlers.catalog.index.payloads import normalize
 from handlers.structs.objects import Partition
 from handlers.structs.struct import Struct
 from state.partitions.index.partition_index import IndexedPartition
+from state.pieces import in_pieces
 
 
 SHOWN_MAX: Final = 100
@@ -66,8 +67,7 @@ def compare_partitions(
     at_source = yield from await_in_steps(calls.submit(methodcaller("partition_names", db, table)))
     columns = tuple(column.name for column in follower.index.columns(name))
     indexed = 0
-    for start in range(0, len(at_source), PIECE):
-        names = at_source[start : start + PIECE]
+    for names in in_pieces(at_source, PIECE):
         fetched = yield from await_in_steps(calls.submit(methodcaller("get_partitions", db, table, names)))
         indexed += _compare_piece(names, columns, fetched, follower, name, comparison)
         yield

@@ -25,7 +25,7 @@ from handlers.catalog.turns import Turns
 from handlers.structs.objects import Partition
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.partition_index import IndexedPartition, IndexSnapshot, PartitionIndex
-from state.partitions.index.records import sweep
+from state.partitions.index.records import NUMBERS
 from state.store import Store, Transaction
 
 
@@ -159,7 +159,7 @@ class PartitionFollower:
         """Remove some partitions of forgotten or replaced tables; return whether there may be more."""
         if self._has_discarded:
             with (self._own or store).transaction() as txn:
-                self._has_discarded = sweep(txn, SWEPT)
+                self._has_discarded = NUMBERS.sweep(txn, SWEPT)
         return self._has_discarded
 
     def whole(self, name: str, partition: IndexedPartition) -> Partition:

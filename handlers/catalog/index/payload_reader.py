@@ -23,6 +23,7 @@ from handlers.structs import binary
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent, StateCorrupt
 from state.partitions.index.check_budget import AnswerBudget
+from state.pieces import in_pieces
 from state.store import Reader
 
 
@@ -72,9 +73,9 @@ class PayloadReader:
         names = text_field(2, db) + text_field(3, table)
         rows = self._rows if len(payloads) <= KEPT_ROWS_MAX else None
         pieces: list[bytes] = []
-        for start in range(0, len(payloads), _JOINED_BETWEEN_LOOKS):
+        for piece in in_pieces(payloads, _JOINED_BETWEEN_LOOKS):
             budget.look()
-            some = payloads[start : start + _JOINED_BETWEEN_LOOKS]
+            some = piece
             if rows is None:
                 joined = [self._join_one(payload, names) for payload in some]
             else:

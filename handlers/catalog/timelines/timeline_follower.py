@@ -141,7 +141,7 @@ class TimelineFollower:
             self.has_discarded = True
         if self.has_discarded:
             with store.transaction() as txn:
-                self.has_discarded = records.sweep(txn, SWEPT)
+                self.has_discarded = records.NUMBERS.sweep(txn, SWEPT)
         return self.has_discarded
 
     def _abandoned(self, store: Store) -> set[int]:

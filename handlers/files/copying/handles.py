@@ -94,7 +94,7 @@ class UnsettledCopies:
         copier: Copier,
         finish: Callable[[CopyHandle, Copied | None, BaseException | None], None],
         *,
-        files_max: int = UNSETTLED_MAX,
+        files_max: int,
     ) -> None:
         """``finish`` receives each copy with its result or its error."""
         self._copier = copier

@@ -22,12 +22,12 @@ def open_s3(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Open an S3 file system; ``options`` are those of ``pyarrow.fs.S3FileSystem``, such as
     ``endpoint_override``.
     """
-    return _open_with_pyarrow("S3FileSystem", authority, options, object_store=True)
+    return _open_with_pyarrow("S3FileSystem", authority, options)
 
 
 def open_gcs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Open a Google Cloud Storage file system; ``options`` are those of ``pyarrow.fs.GcsFileSystem``."""
-    return _open_with_pyarrow("GcsFileSystem", authority, options, object_store=True)
+    return _open_with_pyarrow("GcsFileSystem", authority, options)
 
 
 def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
@@ -41,7 +41,6 @@ def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
         authority,
         named,
         path_of=lambda location: container + location.path,
-        object_store=True,
     )
 
 
@@ -51,7 +50,6 @@ def _open_with_pyarrow(
     options: Mapping[str, object],
     *,
     path_of: PathOf = to_bucket_path,
-    object_store: bool,
 ) -> ArrowFiles:
     import pyarrow.fs
 
@@ -66,7 +64,7 @@ def _open_with_pyarrow(
             reason=str(error)[:500],
             hint="Use the options of the class in pyarrow.fs.",
         ) from error
-    return ArrowFiles(library, path_of, object_store=object_store)
+    return ArrowFiles(library, path_of, object_store=True)
 
 
 FACTORIES: Final[Mapping[str, Factory]] = {

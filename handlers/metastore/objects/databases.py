@@ -79,9 +79,12 @@ class DatabaseCalls(Session):
         """Replace parameters, owner and locations by those of ``database``; raise NotFound."""
         self._invoke(_ALTER, name, database)
 
-    def drop_database(self, name: str, *, cascade: bool = False, delete_data: bool = True) -> None:
-        """Drop a database; raise NotFound, or InvalidRequest if it has tables and ``cascade`` is False."""
-        self._invoke(_DROP, name, delete_data, cascade)
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a database with its data.
+
+        Raises NotFound, or InvalidRequest if it has tables and ``cascade`` is False.
+        """
+        self._invoke(_DROP, name, True, cascade)
 
     def function_names(self, db: str) -> list[str]:
         """Return the names of the functions of a database."""

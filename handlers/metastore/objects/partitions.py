@@ -35,6 +35,7 @@ from handlers.structs.table_requests import (
     RequestPartsSpec,
 )
 from state.errors import NotFound
+from state.pieces import in_pieces
 
 
 BATCH: Final = 500
@@ -144,8 +145,8 @@ class PartitionCalls(Session):
         faster.
         """
         partitions: list[Partition] = []
-        for start in range(0, len(names), BATCH):
-            some = list(names[start : start + BATCH])
+        for piece in in_pieces(names, BATCH):
+            some = list(piece)
             partitions += self._some_partitions(db, table, some, with_columns=with_columns)
         return partitions
 
@@ -161,8 +162,8 @@ class PartitionCalls(Session):
     def all_partitions(self, db: str, table: str) -> Iterator[Partition]:
         """Yield all partitions, fetched in batches, without those dropped in the meantime."""
         names = self.partition_names(db, table)
-        for start in range(0, len(names), BATCH):
-            yield from self._some_partitions(db, table, names[start : start + BATCH])
+        for piece in in_pieces(names, BATCH):
+            yield from self._some_partitions(db, table, piece)
 
     def _some_partitions(
         self, db: str, table: str, names: list[str], *, with_columns: bool = True
@@ -191,11 +192,11 @@ class PartitionCalls(Session):
         the event but not stored (4.2); ``alter_partitions`` stores it.
         """
         size = BATCH if if_not_exists else max(1, len(partitions))
-        for start in range(0, len(partitions), size):
+        for piece in in_pieces(partitions, size):
             request = AddPartitionsRequest(
                 dbName=db,
                 tblName=table,
-                parts=list(partitions[start : start + size]),
+                parts=list(piece),
                 ifNotExists=if_not_exists,
                 needResult=False,
                 environmentContext=to_environment(environment),
@@ -292,11 +293,11 @@ class PartitionCalls(Session):
 
         Each batch disappears completely or not at all.
         """
-        for start in range(0, len(names), BATCH):
+        for piece in in_pieces(names, BATCH):
             request = DropPartitionsRequest(
                 dbName=db,
                 tblName=table,
-                parts=RequestPartsSpec(names=list(names[start : start + BATCH])),
+                parts=RequestPartsSpec(names=list(piece)),
                 deleteData=delete_data,
                 ifExists=if_exists,
                 needResult=False,

@@ -46,6 +46,7 @@ from handlers.replication.target.objects import (
 )
 from handlers.replication.target.same_table import is_same_table
 from state.errors import NotFound
+from state.pieces import in_pieces
 
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
 
 def _compare_unchecked(table: str, unchecked: UncheckedMarks, context: Context) -> None:
     names = unchecked.partitions or context.target.partition_names(context.policy.target_db, table)
-    for start in range(0, len(names), BATCH):
-        _compare_marks(table, list(names[start : start + BATCH]), context)
+    for piece in in_pieces(names, BATCH):
+        _compare_marks(table, list(piece), context)
     context.tables.unchecked_marks.remove(table)
 
 
@@ -249,8 +250,8 @@ def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], c
 def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
     """Mark the partitions, ``BATCH`` in two calls, because a transaction may touch a hundred thousand."""
     db, listed = context.policy.target_db, list(names)
-    for start in range(0, len(listed), BATCH):
-        partitions = context.target.get_partitions(db, table, listed[start : start + BATCH])
+    for piece in in_pieces(listed, BATCH):
+        partitions = context.target.get_partitions(db, table, piece)
         changed = [each for each in partitions if each.writeId == write_id and _remove_mark(each)]
         if changed:
             context.target.alter_partitions(

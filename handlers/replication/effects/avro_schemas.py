@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 
 from handlers.files.copying.pool import CopyPool
 from handlers.files.directories import require_directory, require_reachable
-from handlers.files.filesystems import CHUNK_BYTES, FileSystems
+from handlers.files.filesystems import FileSystems, read_chunks
 from handlers.files.paths import AllowedRoots, Location, parse_location, printable
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
@@ -169,18 +169,16 @@ def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
 
 def read_schema(files: FileSystems, location: Location) -> bytes:
     """Return the content of a schema file; raise NotFound, LimitExceeded and the file system's errors."""
-    buffer, chunks, size = memoryview(bytearray(CHUNK_BYTES)), [], 0
-    with files.of(location).open(location) as stream:
-        while chunk := bytes(stream.read_chunk(buffer)):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > SCHEMA_BYTES_MAX:
-                raise LimitExceeded(
-                    "the schema of the Avro table is too large",
-                    path=printable(str(location)),
-                    limit=SCHEMA_BYTES_MAX,
-                )
-    return b"".join(chunks)
+    content = b""
+    for chunk in read_chunks(files.of(location), location):
+        content += chunk
+        if len(content) > SCHEMA_BYTES_MAX:
+            raise LimitExceeded(
+                "the schema of the Avro table is too large",
+                path=printable(str(location)),
+                limit=SCHEMA_BYTES_MAX,
+            )
+    return content
 
 
 def describe_schemas(

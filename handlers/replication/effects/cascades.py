@@ -26,6 +26,7 @@ from handlers.replication.target.objects import KEEP_STATISTICS, changes_columns
 from handlers.replication.target.same_table import is_same_table
 from handlers.structs.objects import Partition
 from state.errors import NotFound
+from state.pieces import in_pieces
 
 
 CASCADE: Final = {"CASCADE": "true"}
@@ -62,9 +63,9 @@ def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
 def _copy_columns(event: TableAltered, name: str, context: Context) -> None:
     db = context.policy.target_db
     names = context.target.partition_names(db, name)
-    for start in range(0, len(names), BATCH):
+    for piece in in_pieces(names, BATCH):
         changed = []
-        for ours, theirs in _pair(event, name, names[start : start + BATCH], context):
+        for ours, theirs in _pair(event, name, piece, context):
             if _columns(ours) != _columns(theirs):
                 theirs.sd.cols = ours.sd.cols
                 changed.append(theirs)

@@ -50,7 +50,7 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
     context.tables.forget_all()
     context.target_position.forget()
     try:
-        context.target.drop_database(context.policy.target_db, cascade=True, delete_data=True)
+        context.target.drop_database(context.policy.target_db, cascade=True)
     except NotFound:
         return
 

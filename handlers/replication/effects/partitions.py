@@ -32,6 +32,7 @@ from handlers.replication.target.objects import (
 )
 from handlers.structs.objects import Partition, Table
 from state.errors import InvalidRequest, NotFound
+from state.pieces import in_pieces
 
 
 def add(event: PartitionsAdded, context: Context) -> None:
@@ -39,8 +40,8 @@ def add(event: PartitionsAdded, context: Context) -> None:
 
     Decodes and sends ``BATCH`` of them at a time, because an event may contain tens of thousands.
     """
-    for start in range(0, len(event.partitions), BATCH):
-        some = replace(event, partitions=event.partitions[start : start + BATCH])
+    for piece in in_pieces(event.partitions, BATCH):
+        some = replace(event, partitions=piece)
         _add_some(some, context)
         some.forget_values()
 

@@ -63,6 +63,7 @@ from handlers.replication.views.obstacles import VIEW_CODE, find_source_obstacle
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
+from state.pieces import in_pieces
 
 
 _PAGE: Final = 200
@@ -295,6 +296,6 @@ def _read_tables(metastore: Metastore, db: str, names: Sequence[str]) -> Iterato
     """Yield those of the named tables that exist, with their names;
     raise NotFound if there is no such database.
     """
-    for start in range(0, len(names), _PAGE):
-        for table in metastore.get_tables(db, names[start : start + _PAGE]):
+    for piece in in_pieces(names, _PAGE):
+        for table in metastore.get_tables(db, piece):
             yield (table.tableName or "").lower(), table

@@ -28,6 +28,7 @@ from handlers.replication.policy.replicability import is_view
 from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.event_log.positions import POSITION_KEY, Position
+from state.pieces import in_pieces
 from state.store import Store
 
 
@@ -146,8 +147,8 @@ class _BootstrapRun:
     def _find_views(self, names: Sequence[str]) -> set[str]:
         source, db = self._context.source, self._context.policy.source_db
         views: set[str] = set()
-        for start in range(0, len(names), _TABLES_PAGE):
-            tables = source.get_tables(db, names[start : start + _TABLES_PAGE])
+        for piece in in_pieces(names, _TABLES_PAGE):
+            tables = source.get_tables(db, piece)
             views |= {(table.tableName or "").lower() for table in tables if is_view(table)}
         return views
 

@@ -29,7 +29,7 @@ from state.errors import Inconsistent, TidelineError, Transient
 
 log = structlog.get_logger(__name__)
 
-BACKOFF: Final = Backoff(2.0, 300.0)
+_BACKOFF: Final = Backoff(2.0, 300.0)
 """The pause between a failed load of a table and the next."""
 JOIN_S: Final = 30.0
 
@@ -62,7 +62,6 @@ class LoadThread:
         progress: LoadProgress | None = None,
         load: Callable[[TableLoad, LoadTools, LoadProgress], LoadedTable] = load_table,
         clock: Callable[[], float] = time.monotonic,
-        backoff: Backoff = BACKOFF,
     ) -> None:
         """``open_pool`` returns the copy threads of one load."""
         self._context = context
@@ -71,7 +70,6 @@ class LoadThread:
         self._progress = progress or SilentProgress()
         self._load = load
         self._clock = clock
-        self._backoff = backoff
         self._run: _Run | None = None
         self._due_s: dict[str, float] = {}
         context.tables.loads.subscribe(self)
@@ -103,7 +101,7 @@ class LoadThread:
             follower.finish(run.loaded)
             return
         error = run.error or Transient("the load ended without a result", table=table)
-        self._due_s[table] = self._clock() + self._backoff.pause_s(run.entry.tries + 1)
+        self._due_s[table] = self._clock() + _BACKOFF.pause_s(run.entry.tries + 1)
         log.warning("the load of a table failed and will be repeated", table=table, reason=str(error))
         follower.fail(table, error)
 

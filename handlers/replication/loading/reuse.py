@@ -38,6 +38,7 @@ from handlers.replication.target.objects import (
 from handlers.replication.target.target_position import LAST_ID
 from handlers.structs.objects import Database, FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.errors import NotFound, TargetDiverged
+from state.pieces import in_pieces
 
 
 _AT_ONCE: Final = 100
@@ -128,7 +129,12 @@ def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Pol
         other = source.get_table(policy.source_db, table.tableName or "")
     except NotFound:
         return False
-    return _kind(table) == _kind(translate_plain_table(other, target))
+    return is_same_kind(table, other, target)
+
+
+def is_same_kind(table: Table, source: Table, target: Metastore) -> bool:
+    """Whether the target's table is of the kind that the source's gets there."""
+    return _kind(table) == _kind(translate_plain_table(source.copy(), target))
 
 
 def _kind(table: Table) -> tuple[object, ...]:
@@ -138,8 +144,7 @@ def _kind(table: Table) -> tuple[object, ...]:
 def _drop_other_partitions(name: str, source: Metastore, target: Metastore, policy: Policy) -> None:
     source_names = set(source.partition_names(policy.source_db, name))
     others = [each for each in target.partition_names(policy.target_db, name) if each not in source_names]
-    for start in range(0, len(others), _AT_ONCE):
-        page = others[start : start + _AT_ONCE]
+    for page in in_pieces(others, _AT_ONCE):
         target.drop_partitions(policy.target_db, name, page, delete_data=True, if_exists=True)
 
 

@@ -34,6 +34,7 @@ from handlers.replication.target.objects import is_external, owns_data
 from handlers.structs.objects import Partition, Table
 from state.errors import BadInput, NotFound, TidelineError
 from state.external.directories import TableDirectories, is_below, select_outermost
+from state.pieces import in_pieces
 
 
 TABLES_PAGE: Final = 100
@@ -128,8 +129,8 @@ class ExternalTables:
                 if (entry := self._tables.get(name)) is None or entry.load != load
             ]
         errors: dict[str, TidelineError] = {}
-        for start in range(0, len(unread), TABLES_PAGE):
-            for table in source.get_tables(db, unread[start : start + TABLES_PAGE]):
+        for piece in in_pieces(unread, TABLES_PAGE):
+            for table in source.get_tables(db, piece):
                 name = (table.tableName or "").lower()
                 try:
                     directories = _read_directories(source, db, table)
@@ -204,9 +205,7 @@ def _read_partition_directories(source: Metastore, db: str, table: str) -> Itera
     names: Sequence[str] = ()
     with suppress(NotFound):
         names = source.partition_names(db, table)
-    for start in range(0, len(names), PARTITIONS_PAGE):
-        for partition in source.get_partitions(
-            db, table, names[start : start + PARTITIONS_PAGE], with_columns=False
-        ):
+    for piece in in_pieces(names, PARTITIONS_PAGE):
+        for partition in source.get_partitions(db, table, piece, with_columns=False):
             if partition.sd.location:
                 yield str(parse_location(partition.sd.location))

@@ -17,7 +17,8 @@ from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.effects.accuracy_marks import mark_inaccurate
 from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
-from state.errors import BadInput, NotFound
+from state.errors import NotFound
+from state.pieces import in_pieces
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -53,8 +54,7 @@ def read_write_ids(context: Context) -> list[WriteIds]:
     db = context.policy.target_db
     names = sorted(context.target.table_names(db))
     write_ids = []
-    for start in range(0, len(names), _TABLES_AT_ONCE):
-        page = names[start : start + _TABLES_AT_ONCE]
+    for page in in_pieces(names, _TABLES_AT_ONCE):
         lists = context.target.valid_write_ids([f"{db}.{name}" for name in page])
         for name, valid in zip(page, lists, strict=True):
             cut = valid.may_be_cut
@@ -95,8 +95,8 @@ def discard_open_writes(write_ids: WriteIds, context: Context) -> None:
 def _read_partitions(table: Table, context: Context) -> Iterator[Sequence[Partition]]:
     db, name = context.policy.target_db, table.tableName or ""
     names = context.target.partition_names(db, name)
-    for start in range(0, len(names), _PARTITIONS_AT_ONCE):
-        yield context.target.get_partitions(db, name, names[start : start + _PARTITIONS_AT_ONCE])
+    for piece in in_pieces(names, _PARTITIONS_AT_ONCE):
+        yield context.target.get_partitions(db, name, piece)
 
 
 def _is_hidden(write_id: int | None, valid: ValidWriteIds) -> bool:
@@ -111,7 +111,7 @@ def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> No
         return
     root = parse_location(location)
     for name in TableDirectory(context.files, location).directories:
-        directory = _parse(name)
+        directory = AcidDirectory.find(name)
         if directory is None or not _is_of_hidden_write(directory, valid):
             continue
         context.target_position.require_held()
@@ -127,10 +127,3 @@ def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
     if directory.is_compacted:
         return directory.kind == "base" and valid.has_open_up_to(directory.last)
     return directory.first == directory.last and not valid.is_visible(directory.first)
-
-
-def _parse(name: str) -> AcidDirectory | None:
-    try:
-        return AcidDirectory.parse(name)
-    except BadInput:
-        return None

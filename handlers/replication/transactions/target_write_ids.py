@@ -20,6 +20,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.context import Context
 from handlers.structs.transactions import TxnState
 from state.errors import TargetDiverged
+from state.pieces import in_pieces
 from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState
 
@@ -90,8 +91,7 @@ def _read_lists(context: Context, tables: set[str]) -> dict[str, ValidWriteIds]:
 
 
 def _read_pages(context: Context, tables: list[str]) -> Iterator[tuple[str, ValidWriteIds]]:
-    for start in range(0, len(tables), _TABLES_AT_ONCE):
-        page = tables[start : start + _TABLES_AT_ONCE]
+    for page in in_pieces(tables, _TABLES_AT_ONCE):
         names = [f"{context.policy.target_db}.{table}" for table in page]
         yield from zip(page, context.target.valid_write_ids(names), strict=True)
 

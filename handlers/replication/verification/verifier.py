@@ -11,7 +11,7 @@ One comparison of a table has these steps:
 4. If no event concerns the table, compare again. A difference is reported only if two comparisons find it, so
    that files that a compaction removes between two reads do not count.
 
-After ``attempts`` comparisons the table is busy.
+After ``ATTEMPTS`` comparisons the table is busy.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from handlers.replication.verification.findings import (
 from handlers.replication.verification.reading import PAGE, OneTable, Side
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import BadInput, Inconsistent, NotFound, Refused
+from state.pieces import in_pieces
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -101,15 +102,12 @@ class Verifier:
         target: Side,
         following: Following,
         *,
-        attempts: int = ATTEMPTS,
         compare_rows: CompareRows | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        assert attempts >= 2, attempts
         self._source = source
         self._target = target
         self._following = following
-        self._attempts = attempts
         self._compare_rows = compare_rows
         self._beat = beat
         self._policy = source.policy
@@ -141,7 +139,7 @@ class Verifier:
         """Compare until a result is certain; see the steps above."""
         earlier: tuple[int, tuple[Difference, ...]] | None = None
         before = newest = 0
-        for _ in range(self._attempts):
+        for _ in range(ATTEMPTS):
             before = self._following.position()  # step 1
             self._changes.forget(before)
             comparison = compare_once()  # step 2
@@ -237,8 +235,7 @@ class Verifier:
             missing_partition(name, at_source=False) for name in sorted({*others} - {*names})
         )
         both = sorted({*names} & {*others})
-        for start in range(0, len(both), PAGE):
-            page = both[start : start + PAGE]
+        for page in in_pieces(both, PAGE):
             described = ours.describe_partitions(page)
             comparison.findings.add(compare_partitions(described, theirs.describe_partitions(page)))
             for each in described.values():

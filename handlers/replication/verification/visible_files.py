@@ -34,7 +34,7 @@ def list_acid_files(
     except NotFound:
         return {}
     parsed = (AcidDirectory.parse(entry.name) for entry in entries if entry.is_directory)
-    directories = read_markers(files, root, [each for each in parsed if each is not None])
+    directories = read_markers(files, root, parsed)
     visible = [each for each in directories if _may_be_visible(each, write_ids)]
     return _list_selected(files, root, visible, _hide_open(write_ids), read_md5)
 

@@ -18,7 +18,6 @@ from state.partitions.index import records
 from state.partitions.index.records import IndexedTable
 from state.partitions.keys.column_types import PartitionColumn, parse_columns
 from state.partitions.keys.partition_key import KeySchema
-from state.partitions.keys.values import DEFAULT_PARTITION
 from state.store import Transaction
 
 
@@ -31,7 +30,7 @@ class IndexChange:
         tables: Mapping[str, IndexedTable],
         publish: Callable[[Mapping[str, IndexedTable | None]], None],
         *,
-        gives_versions: bool = True,
+        gives_versions: bool,
     ) -> None:
         self._txn = txn
         self._before = tables
@@ -50,29 +49,27 @@ class IndexChange:
         """Whether the index has a table, including this change."""
         return self._current(name) is not None
 
-    def follow(
-        self, name: str, columns: Iterable[tuple[str, str]], default_partition: str = DEFAULT_PARTITION
-    ) -> bool:
+    def follow(self, name: str, columns: Iterable[tuple[str, str]]) -> bool:
         """Index a table with these (name, type) pairs; return False if the index already has it with the same
         columns.
 
         A new table, or one with changed columns, starts empty: load its partitions. Raises LimitExceeded for
         a table without columns or with too many.
         """
-        schema = KeySchema(parse_columns(columns), default_partition)
+        schema = KeySchema(parse_columns(columns))
         current = self._current(name)
         if current is not None and _is_same(current.key_schema, schema):
             return False
         self.forget(name)
-        self._save(name, IndexedTable(records.draw_number(self._txn), schema))
+        self._save(name, IndexedTable(records.NUMBERS.draw(self._txn), schema))
         self._begin_writing(name)
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a table; its partitions go later (``records.sweep``). An unknown one is not an error."""
+        """Remove a table; its partitions go later (``Numbers.sweep``). An unknown one is not an error."""
         current = self._current(name)
         if current is not None:
-            records.discard(self._txn, current.number)
+            records.NUMBERS.discard(self._txn, current.number)
             self.has_discarded = True
             records.forget_table(self._txn, name)
             if self._gives_versions:

@@ -36,6 +36,7 @@ from state.partitions.keys import partition_key
 from state.partitions.keys.column_types import parse_columns
 from state.partitions.keys.partition_key import KeySchema
 from state.store import Reader, Transaction, get_many, prefix_end
+from state.store.numbers import Numbers
 
 
 DICTIONARIES: Final = b"pd/"
@@ -44,11 +45,10 @@ VERSIONS: Final = b"px/v/"
 """The prefix of the versions of tables' rows."""
 VERSION_BYTES: Final = 16
 """Random: no version repeats, in any order of restored files."""
-_NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
 _POSTINGS: Final = b"px/c/"
-_DISCARDED: Final = b"px/g/"
+NUMBERS: Final = Numbers(b"px/n", b"px/g/", (_ROWS, _POSTINGS))
 _CHECKED_AT_ONCE: Final = 256
 """Rows whose postings one request fetches."""
 
@@ -71,7 +71,7 @@ def kind_of(key: bytes) -> EntryKind:
         return EntryKind.POSTING
     if key.startswith(_ROWS):
         return EntryKind.ROW
-    return EntryKind.BASIS if key == _NUMBER or key.startswith(DICTIONARIES) else EntryKind.OTHER
+    return EntryKind.BASIS if key == NUMBERS.last or key.startswith(DICTIONARIES) else EntryKind.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,6 @@ def forget_table(txn: Transaction, name: str) -> None:
     txn.delete(_TABLES + name.encode())
 
 
-def draw_number(txn: Transaction) -> int:
-    """Return an unused table number."""
-    number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
-    txn.put(_NUMBER, number.to_bytes(8))
-    return number
-
-
 def draw_version() -> bytes:
     """Return an unused version: equal versions mean equal rows, even in a file restored from a backup."""
     return secrets.token_bytes(VERSION_BYTES)
@@ -155,28 +148,6 @@ def clear(txn: Transaction, number: int) -> None:
     """Remove all rows and postings under a table number."""
     for start in _content_prefixes(number):
         txn.delete_range(start, prefix_end(start))
-
-
-def discard(txn: Transaction, number: int) -> None:
-    """Have all rows and postings under a table number removed by ``sweep``,
-    at a cost that does not depend on their number.
-    """
-    txn.put(_DISCARDED + number.to_bytes(8), b"")
-
-
-def sweep(txn: Transaction, limit: int) -> bool:
-    """Remove at most ``limit`` discarded rows or postings; return whether there was anything to do."""
-    discarded = next(iter(txn.scan_keys(_DISCARDED, prefix_end(_DISCARDED))), None)
-    if discarded is None:
-        return False
-    for group in (_ROWS, _POSTINGS):
-        start = group + discarded[len(_DISCARDED) :]
-        keys = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
-        if keys:
-            txn.delete_range(start, keys[-1] + b"\x00")
-            return True
-    txn.delete(discarded)
-    return True
 
 
 def put(txn: Transaction, table: IndexedTable, values: Sequence[str], payload: bytes) -> None:
@@ -253,9 +224,8 @@ def check(reader: Reader, table: IndexedTable) -> int:
 
 def check_numbers(reader: Reader, numbers: set[int]) -> None:
     """Assert that no number without a table, discarded ones excepted, has stored entries."""
-    discarded = {
-        int.from_bytes(key[len(_DISCARDED) :]) for key in reader.scan_keys(_DISCARDED, prefix_end(_DISCARDED))
-    }
+    start = NUMBERS.discarded
+    discarded = {int.from_bytes(key[len(start) :]) for key in reader.scan_keys(start, prefix_end(start))}
     unknown = [number for number in _stored_numbers(reader) if number not in numbers | discarded]
     assert not unknown, unknown
     versions = {

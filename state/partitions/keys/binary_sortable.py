@@ -2,7 +2,7 @@
 
 A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped. Texts end with a
 terminator, with an escape inside. Every field is therefore prefix-free: concatenated fields compare with
-``memcmp``. Descending order complements every byte. The bytes are those of Hive's own BinarySortableSerDe
+``memcmp``. The order is ascending, with NULL first. The bytes are those of Hive's own BinarySortableSerDe
 (the integration tests compare the two), with three deliberate differences:
 
 - A text that is not a value of its type has its own marker, which sorts after the values. Hive makes it NULL.
@@ -45,21 +45,11 @@ class Unconvertible:
 Value = bool | int | float | Decimal | str | bytes | dt.date | Instant | Unconvertible | None
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The sort direction of a field and the position of NULLs; partition keys are always ``ASCENDING``."""
-
-    descending: bool = False
-    nulls_first: bool = True
-
-
-ASCENDING: Final = Order()
 NULL: Final = b"\x00"
-"""Marker of NULL in ascending order with NULLs first."""
 VALUE: Final = b"\x01"
 UNCONVERTIBLE: Final = b"\x02"
 END: Final = b"\x03"
-"""Sorts after every field in ascending order."""
+"""Sorts after every field."""
 
 _TERMINATED: Final = re.compile(rb"(?:[^\x00\x01]|\x01[\x01\x02])*\x00", re.DOTALL)
 _DECIMAL: Final = re.compile(rb"\x00.{4}[^\xff]*\xff|[\x01\x02].{4}[^\x00]*\x00", re.DOTALL)
@@ -70,31 +60,26 @@ _SECONDS_SIGN: Final = 1 << 55
 _FLOATS: Final = {TypeKind.FLOAT: (struct.Struct(">f"), 4), TypeKind.DOUBLE: (struct.Struct(">d"), 8)}
 
 
-def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
+def encode(kind: TypeKind, value: Value) -> bytes:
     """Return the field of a value; NULL is None.
     The value must fit the kind (``values.parse_value`` ensures it).
     """
-    null_is_low = order.nulls_first != order.descending
     if value is None:
-        field = b"\x00" if null_is_low else b"\x01"
-    elif isinstance(value, Unconvertible):
-        field = UNCONVERTIBLE + terminate(value.text.encode(errors="surrogatepass"))
-    else:
-        field = (b"\x01" if null_is_low else b"\x00") + _body(kind, value)
-    return field.translate(_COMPLEMENT) if order.descending else field
+        return NULL
+    if isinstance(value, Unconvertible):
+        return UNCONVERTIBLE + terminate(value.text.encode(errors="surrogatepass"))
+    return VALUE + _body(kind, value)
 
 
-def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
+def decode(type_: ColumnType, field: bytes) -> Value:
     """Read a whole field; raise StateCorrupt if it is not a field of this type."""
-    plain = field.translate(_COMPLEMENT) if order.descending else field
-    null_is_low = order.nulls_first != order.descending
-    marker, body = plain[:1], plain[1:]
+    marker, body = field[:1], field[1:]
     try:
         if marker == UNCONVERTIBLE:
             return Unconvertible(unterminate(body).decode(errors="surrogatepass"))
-        if marker == (b"\x00" if null_is_low else b"\x01") and not body:
+        if marker == NULL and not body:
             return None
-        if marker == (b"\x01" if null_is_low else b"\x00"):
+        if marker == VALUE:
             return _value(type_.kind, body)
     except (ValueError, ArithmeticError, struct.error) as error:
         raise StateCorrupt("a field of a partition key cannot be read", field=field.hex()[:80]) from error
@@ -108,7 +93,7 @@ def field_width(type_: ColumnType) -> int:
 
 
 def field_length(type_: ColumnType, data: bytes) -> int | None:
-    """Return the length of the whole field with which ``data`` begins (ascending order);
+    """Return the length of the whole field with which ``data`` begins;
     None if it begins with no whole field.
     """
     marker = data[:1]

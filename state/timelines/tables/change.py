@@ -40,7 +40,7 @@ class TimelineChange:
         self._owned: set[tuple[int, TimelineKey]] = set()
         self.skipped: Counter[str] = Counter()
         self.has_discarded = False
-        """Whether the content of a table waits for its removal (``records.sweep``)."""
+        """Whether the content of a table waits for its removal (``Numbers.sweep``)."""
 
     def publish(self) -> None:
         """Show the changes to readers; call it once, after the transaction has committed."""
@@ -70,7 +70,7 @@ class TimelineChange:
         keeps_form = current is not None and current.settings.form == settings.form
         forms = dict(current.forms) if current is not None and keeps_form else {}
         self.forget(name)
-        self._save(name, TableTimelines(records.draw_number(self._txn), settings, forms=forms))
+        self._save(name, TableTimelines(records.NUMBERS.draw(self._txn), settings, forms=forms))
 
     def forget(self, name: str) -> None:
         """Forget a table and its timelines; ignore an unknown one."""
@@ -233,11 +233,11 @@ class TimelineChange:
         """Return a table under a new number, which replaces its content without deleting the old one now."""
         table = self._copy_on_write(name)
         self._discard(table.number)
-        table.number = records.draw_number(self._txn)
+        table.number = records.NUMBERS.draw(self._txn)
         return table
 
     def _discard(self, number: int) -> None:
-        records.discard_table(self._txn, number)
+        records.NUMBERS.discard(self._txn, number)
         self.has_discarded = True
 
     def _runs(self, table: TableTimelines, key: TimelineKey) -> Runs:

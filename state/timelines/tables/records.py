@@ -24,26 +24,24 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
+from state.store.numbers import Numbers
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 
 
-_NUMBER: Final = b"tl/n"
 _TABLES: Final = b"tl/t/"
 _RUNS: Final = b"tl/r/"
 _PARTITIONS: Final = b"tl/p/"
 _COUNTS: Final = b"tl/c/"
 _IGNORED: Final = b"tl/i/"
-_DISCARDED: Final = b"tl/g/"
 _LOADING: Final = b"tl/l/"
-_GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS, _IGNORED)
+NUMBERS: Final = Numbers(b"tl/n", b"tl/g/", (_RUNS, _PARTITIONS, _COUNTS, _IGNORED))
 _PERIODS: Final = tuple(UpdatePeriod)
 _CODES: Final = {period: code for code, period in enumerate(_PERIODS)}
 """The store contains these numbers: add new periods at the end of the enum."""
@@ -77,42 +75,15 @@ def put_table(txn: Transaction, name: str, record: Mapping[str, object]) -> None
 
 
 def delete_table(txn: Transaction, name: str) -> None:
-    """Delete a table's record; the keys under its number stay (see ``discard_table``)."""
+    """Delete a table's record; the keys under its number stay (see ``Numbers.discard``)."""
     txn.delete(_TABLES + name.encode())
-
-
-def draw_number(txn: Transaction) -> int:
-    """Return an unused table number."""
-    number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
-    txn.put(_NUMBER, number.to_bytes(8))
-    return number
-
-
-def discard_table(txn: Transaction, table: int) -> None:
-    """Have the content of a table removed by ``sweep``, at a cost that does not depend on their number."""
-    txn.put(_DISCARDED + table.to_bytes(8), b"")
-
-
-def sweep(txn: Transaction, limit: int) -> bool:
-    """Remove at most ``limit`` discarded keys; return whether there was anything to do."""
-    discarded = next(iter(txn.scan_keys(_DISCARDED, prefix_end(_DISCARDED))), None)
-    if discarded is None:
-        return False
-    for group in _GROUPS:
-        start = group + discarded[len(_DISCARDED) :]
-        keys = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
-        if keys:
-            txn.delete_range(start, keys[-1] + b"\x00")
-            return True
-    txn.delete(discarded)
-    return True
 
 
 def begin_load(txn: Transaction, name: str = "") -> int:
     """Return a new table number for content that counts only after ``end_load``;
     with the name, another process can continue.
     """
-    number = draw_number(txn)
+    number = NUMBERS.draw(txn)
     txn.put(_LOADING + number.to_bytes(8), name.encode())
     return number
 
@@ -125,7 +96,7 @@ def end_load(txn: Transaction, table: int) -> None:
 def abandon_load(txn: Transaction, table: int) -> None:
     """Remove the content of an unfinished load."""
     end_load(txn, table)
-    discard_table(txn, table)
+    NUMBERS.discard(txn, table)
 
 
 def read_loads(reader: Reader) -> dict[int, str]:
@@ -136,11 +107,11 @@ def read_loads(reader: Reader) -> dict[int, str]:
     return {int.from_bytes(key[len(_LOADING) :]): name.decode() for key, name in stored}
 
 
-def scan_content(reader: Reader, table: int, start: bytes = b"") -> Iterator[bytes]:
+def scan_content(reader: Reader, table: int, start: bytes) -> Iterator[bytes]:
     """Yield the keys of all runs, partitions,
     counts and ignored values of a table, in order, from ``start`` on.
     """
-    for group in sorted(_GROUPS):
+    for group in sorted(NUMBERS.groups):
         prefix = group + table.to_bytes(8)
         end = prefix_end(prefix)
         if end is None or start < end:

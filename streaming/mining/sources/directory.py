@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from handlers.files.filesystems import FileSystems
+from handlers.files.filesystems import FileSystems, read_chunks
 from handlers.files.paths import Location, parse_location
 from state.errors import BadInput, LimitExceeded, NotFound, Refused, StateCorrupt
 
@@ -23,7 +23,6 @@ DEPTH_MAX: Final = 16
 UNREADABLE_ERRORS: Final = (BadInput, Refused)
 """Errors that concern a single file. The file becomes a dead input, and reading continues with the next
 one."""
-_CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -122,11 +121,8 @@ class Directory:
         return b"".join(parts)
 
     def chunks(self, location: Location) -> Iterator[bytes]:
-        """Yield the content of a file in chunks."""
-        buffer = memoryview(bytearray(_CHUNK_BYTES))
-        with self.file_systems.of(location).open(location) as stream:
-            while count := stream.readinto(buffer):
-                yield bytes(buffer[:count])
+        """Return the content of a file in chunks."""
+        return read_chunks(self.file_systems.of(location), location)
 
     def _walk(self, directory: Location, prefix: str, depth: int) -> Iterator[tuple[str, Location, int]]:
         if depth == 0:

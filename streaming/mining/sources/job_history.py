@@ -19,6 +19,7 @@ from xml.parsers import expat  # noqa: S407 - document types, and so entities, a
 
 from handlers.files.paths import Location
 from state.errors import BadInput, NotFound
+from state.pieces import in_pieces
 from streaming.mining.model import QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
 from streaming.mining.sources.source import DeadInput, QueryBatch
@@ -70,10 +71,10 @@ class JobHistorySource:
         files_read.keep_only({name for name, _, _ in files})
         query_ids: OrderedDict[str, None] = OrderedDict()
         new = [each for each in files if files_read.entry(each[0]).size_bytes != each[2]]
-        for start in range(0, len(new), FILES_PER_BATCH):
+        for piece in in_pieces(new, FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
-            for name, location, size in new[start : start + FILES_PER_BATCH]:
+            for name, location, size in piece:
                 try:
                     queries.extend(self._queries_of(name, location, query_ids))
                 except NotFound:  # the history server has deleted it

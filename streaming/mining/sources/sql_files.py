@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from state.errors import NotFound
+from state.pieces import in_pieces
 from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
 from streaming.mining.sources.source import DeadInput, QueryBatch
@@ -40,10 +41,10 @@ class SqlFilesSource:
         files_read = DirectoryPosition.from_json(position, self.name)
         files = [each for each in self.directory.files() if each[0].lower().endswith(SUFFIXES)]
         files_read.keep_only({name for name, _, _ in files})
-        for start in range(0, len(files), FILES_PER_BATCH):
+        for piece in in_pieces(files, FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
-            for name, location, size in files[start : start + FILES_PER_BATCH]:
+            for name, location, size in piece:
                 try:
                     changed_s = self.directory.modified_s(location)
                     entry, now_s = files_read.entry(name), int(self.clock())

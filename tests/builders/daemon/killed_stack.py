@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from daemon.status.client import load_status
+from daemon.status.model import DaemonStatus
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.errors import StackError
@@ -167,3 +168,9 @@ class KilledReplica:
         sections: Any = load_status(self.daemon.state_dir, SECTIONS).sections
         (external,) = sections["external"]
         return external.state == "no-base" or (external.complete_s or 0) > time_s
+
+
+def is_in_trouble(status: DaemonStatus) -> bool:
+    """Whether the policy or one of its loads has met the outage."""
+    loads: tuple[object, ...] = status.sections["loads"]  # type: ignore[assignment]
+    return status.projections[0].code is not None or any(getattr(load, "problem", None) for load in loads)

@@ -367,7 +367,7 @@ class KeyLogContract:
             assert read_snapshot(log, FLAT) == TableSnapshot(FLAT, 4, NOW_S, {"slots": ["é", 1]})
             save_snapshot(log, TableSnapshot(FLAT, 5, NOW_S, {"big": "x" * 200_000}), [later, change])
             assert [each.version for each in read_changes(log, FLAT)] == [5, 4]
-            assert read_changes(log, FLAT, before_version=5) == [change]
+            assert read_changes(log, FLAT)[1] == change
             assert names_of(log, snapshot_table.c.name) == [FLAT]
 
     def test_old_rows_are_deleted_a_bounded_number_at_a_time(self, address: str) -> None:

@@ -21,7 +21,7 @@ import org.apache.hadoop.hive.serde2.typeinfo.PrimitiveTypeInfo;
 import org.apache.hadoop.hive.serde2.typeinfo.TypeInfoUtils;
 import org.apache.hadoop.io.BytesWritable;
 
-/** Prints what Hive's own BinarySortableSerDe makes of values: one line "type order nulls hex-of-text|NULL" in, one line of hex out. */
+/** Prints what Hive's own BinarySortableSerDe makes of values: one line "type hex-of-text|NULL" in, one line of hex out. */
 public final class SortableBytes {
   private static final HexFormat HEX = HexFormat.of();
 
@@ -31,17 +31,17 @@ public final class SortableBytes {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       String[] words = line.split(" ");
-      byte[] text = words.length < 4 ? new byte[0] : words[3].equals("NULL") ? null : HEX.parseHex(words[3]);
-      System.out.println(HEX.formatHex(serialized(words[0], words[1], words[2], text)));
+      byte[] text = words.length < 2 ? new byte[0] : words[1].equals("NULL") ? null : HEX.parseHex(words[1]);
+      System.out.println(HEX.formatHex(serialized(words[0], text)));
     }
   }
 
-  private static byte[] serialized(String type, String order, String nulls, byte[] text) throws Exception {
+  private static byte[] serialized(String type, byte[] text) throws Exception {
     Properties table = new Properties();
     table.setProperty("columns", "c");
     table.setProperty("columns.types", type);
-    table.setProperty("serialization.sort.order", order);
-    table.setProperty("serialization.sort.order.null", nulls);
+    table.setProperty("serialization.sort.order", "+");
+    table.setProperty("serialization.sort.order.null", "a");
     BinarySortableSerDe serde = new BinarySortableSerDe();
     serde.initialize(new Configuration(false), table, null);
     PrimitiveTypeInfo info = (PrimitiveTypeInfo) TypeInfoUtils.getTypeInfoFromTypeString(type);

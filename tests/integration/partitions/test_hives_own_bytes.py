@@ -3,7 +3,6 @@ no server)."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import struct
@@ -15,7 +14,7 @@ import pytest
 
 from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
-from state.partitions.keys.binary_sortable import Order, decode, encode
+from state.partitions.keys.binary_sortable import decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed
 from tests.builders.components.availability import start_or_skip
@@ -64,9 +63,6 @@ TEXTS = {
         "0001-01-01 00:00:00",
     ],
 }
-ORDERS = [
-    Order(descending, nulls_first) for descending, nulls_first in itertools.product([False, True], repeat=2)
-]
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +91,8 @@ def hive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
 
 
-def questions() -> list[tuple[str, Order, str | None]]:
-    """Every listed value in every order, NULL, and a few hundred random ones."""
+def questions() -> list[tuple[str, str | None]]:
+    """Every listed value, NULL, and a few hundred random ones."""
     draw = random.Random(20150529)  # noqa: S311 - the same values in every run
     texts = {declared: [*listed] for declared, listed in TEXTS.items()}
     for declared, bits in [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)]:
@@ -113,18 +109,14 @@ def questions() -> list[tuple[str, Order, str | None]]:
     texts["date"] += [
         f"{draw.randint(1, 9999):04}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}" for _ in range(40)
     ]
-    every: list[tuple[str, Order, str | None]] = []
+    every: list[tuple[str, str | None]] = []
     for declared, values in texts.items():
-        every += [(declared, order, text) for order in ORDERS for text in [*values, None]]
+        every += [(declared, text) for text in [*values, None]]
     return every
 
 
-def answers(command: Sequence[str], asked: Sequence[tuple[str, Order, str | None]]) -> list[str]:
-    lines = [
-        f"{declared} {'-' if order.descending else '+'} {'a' if order.nulls_first else 'z'} "
-        f"{'NULL' if text is None else text.encode().hex()}"
-        for declared, order, text in asked
-    ]
+def answers(command: Sequence[str], asked: Sequence[tuple[str, str | None]]) -> list[str]:
+    lines = [f"{declared} {'NULL' if text is None else text.encode().hex()}" for declared, text in asked]
     done = subprocess.run(
         command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300, check=False
     )
@@ -137,29 +129,29 @@ def test_every_field_equals_that_of_hives_own_class(hive: list[str]) -> None:
     given = answers(hive, asked)
     assert len(given) == len(asked)
     wrong = [
-        (declared, order, text, theirs, encoded(declared, order, text).hex())
-        for (declared, order, text), theirs in zip(asked, given, strict=True)
-        if encoded(declared, order, text).hex() != theirs
+        (declared, text, theirs, encoded(declared, text).hex())
+        for (declared, text), theirs in zip(asked, given, strict=True)
+        if encoded(declared, text).hex() != theirs
     ]
     assert not wrong, (len(wrong), wrong[:10])
 
 
 def test_every_field_written_by_hive_is_decoded(hive: list[str]) -> None:
-    asked = [question for question in questions() if question[2] is None or "NaN" not in question[2]]
-    for (declared, order, text), theirs in zip(asked, answers(hive, asked), strict=True):
+    asked = [question for question in questions() if question[1] is None or "NaN" not in question[1]]
+    for (declared, text), theirs in zip(asked, answers(hive, asked), strict=True):
         type_ = ColumnType.parse(declared)
         value = None if text is None else parse_typed(type_, text)
-        assert decode(type_, bytes.fromhex(theirs), order) == value, (declared, order, text)
+        assert decode(type_, bytes.fromhex(theirs)) == value, (declared, text)
 
 
-def encoded(declared: str, order: Order, text: str | None) -> bytes:
+def encoded(declared: str, text: str | None) -> bytes:
     type_ = ColumnType.parse(declared)
     value = None if text is None else parse_typed(type_, text)
     assert (value is None) == (text is None), (declared, text)
-    return encode(type_.kind, value, order)
+    return encode(type_.kind, value)
 
 
 def test_minus_zero_is_zero_unlike_in_hive(hive: list[str]) -> None:
-    theirs = answers(hive, [("double", Order(), "-0.0"), ("double", Order(), "0.0")])
+    theirs = answers(hive, [("double", "-0.0"), ("double", "0.0")])
     assert theirs[0] < theirs[1]
     assert encode(TypeKind.DOUBLE, -0.0).hex() == theirs[1]

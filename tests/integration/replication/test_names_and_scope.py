@@ -123,7 +123,7 @@ def test_a_dropped_database_is_dropped_with_all_its_tables_and_may_be_created_ag
         before = metastore.current_event_id()
         metastore.create_database(Database(name=database))
         metastore.create_table(a_table(database, "old"))
-        metastore.drop_database(database, cascade=True, delete_data=True)
+        metastore.drop_database(database, cascade=True)
         dropped = metastore.current_event_id()
         metastore.create_database(Database(name=database, description="second"))
         metastore.create_table(a_table(database, "new"))

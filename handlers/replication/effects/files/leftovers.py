@@ -32,6 +32,7 @@ from handlers.replication.context import Context
 from handlers.replication.effects.files.plain_files import has_directory, make_directory, remove_directory
 from handlers.replication.target.objects import is_transactional, owns_data
 from handlers.structs.objects import Table
+from state.pieces import in_pieces
 
 
 log = structlog.get_logger(__name__)
@@ -138,15 +139,15 @@ def _list_ancestors(location: Location) -> Iterator[Location]:
 def _list_tables(context: Context) -> Iterator[Table]:
     db = context.policy.target_db
     names = context.target.table_names(db)
-    for start in range(0, len(names), _TABLES_PAGE):
-        yield from context.target.get_tables(db, names[start : start + _TABLES_PAGE])
+    for piece in in_pieces(names, _TABLES_PAGE):
+        yield from context.target.get_tables(db, piece)
 
 
 def _list_partitions(table: Table, context: Context) -> Iterator[Location]:
     db = context.policy.target_db
     names = context.target.partition_names(db, _name(table))
-    for start in range(0, len(names), BATCH):
-        for each in context.target.get_partitions(db, _name(table), names[start : start + BATCH]):
+    for piece in in_pieces(names, BATCH):
+        for each in context.target.get_partitions(db, _name(table), piece):
             if each.sd.location:
                 yield parse_location(each.sd.location)
 

@@ -65,6 +65,7 @@ from handlers.replication.target.objects import (
 )
 from handlers.structs.objects import Partition, Table
 from state.errors import NotFound
+from state.pieces import in_pieces
 
 
 _MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")
@@ -143,8 +144,8 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
     """
     db, name = context.policy.target_db, (table.tableName or "").lower()
     names = context.target.partition_names(db, name) if table.partitionKeys else []
-    for start in range(0, len(names), BATCH):
-        partitions = context.target.get_partitions(db, name, names[start : start + BATCH])
+    for piece in in_pieces(names, BATCH):
+        partitions = context.target.get_partitions(db, name, piece)
         left = [each for each in partitions if _find_relative_path(each.sd.location, [place]) is not None]
         for each in left:
             each.sd.location = f"{moved}{_find_relative_path(each.sd.location, [place])}"
@@ -201,9 +202,9 @@ def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], co
     """
     db, (source, mapped) = context.policy.target_db, (each.rstrip("/") for each in roots)
     names = context.target.partition_names(db, table)
-    for start in range(0, len(names), BATCH):
+    for piece in in_pieces(names, BATCH):
         moved = []
-        for each in context.target.get_partitions(db, table, names[start : start + BATCH]):
+        for each in context.target.get_partitions(db, table, piece):
             relative = _find_relative_path(each.sd.location, left)
             if relative is not None:
                 if context.policy.copies_rows(table):
@@ -306,8 +307,7 @@ def _complete_partitions(table: str, owner: Table, context: Context) -> None:
     """
     names = context.target.partition_names(context.policy.target_db, table)
     keys = partition_key_names(owner)
-    for start in range(0, len(names), BATCH):
-        some = names[start : start + BATCH]
+    for some in in_pieces(names, BATCH):
         places = context.table_cache.locations(table, some)
         try:
             partitions = context.source.get_partitions(context.policy.source_db, table, some)

@@ -11,7 +11,7 @@ keeps its rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from handlers.events import Inserted, SourceFile
@@ -29,6 +29,7 @@ from handlers.replication.target.objects import (
 )
 from handlers.structs.objects import Table
 from state.errors import FileLost, NotFound, Transient
+from state.pieces import in_pieces
 
 
 _BATCH: Final = 5_000
@@ -103,7 +104,7 @@ def copy_plain_files(context: Context, files: Sequence[SourceFile], location: st
     """
     if is_external(owner):
         return _copy_existing(context, files, location)
-    for some in _batches(files):
+    for some in in_pieces(files, _BATCH):
         context.copies.wait([context.copies.submit(build_copy_task(file, location)) for file in some])
     return True
 
@@ -111,7 +112,7 @@ def copy_plain_files(context: Context, files: Sequence[SourceFile], location: st
 def _copy_existing(context: Context, files: Sequence[SourceFile], location: str) -> bool:
     """Copy the current content of those ``files`` that exist; return whether all do."""
     complete = True
-    for some in _batches(files):
+    for some in in_pieces(files, _BATCH):
         current = [dataclasses.replace(file, checksum=None, cm_root=None) for file in some]
         for handle in [context.copies.submit(build_copy_task(file, location)) for file in current]:
             try:
@@ -119,11 +120,6 @@ def _copy_existing(context: Context, files: Sequence[SourceFile], location: str)
             except FileLost:
                 complete = False
     return complete
-
-
-def _batches(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
-    """Cut a list that may have a million files, because each copy in progress needs memory."""
-    return (files[start : start + _BATCH] for start in range(0, len(files), _BATCH))
 
 
 def _target_uris(files: Sequence[SourceFile], location: str) -> frozenset[str]:

@@ -14,7 +14,8 @@ from handlers.files.paths import Location, parse_location
 from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadProgress, LoadTools
-from state.errors import BadInput, FileLost, TidelineError
+from state.errors import FileLost, TidelineError
+from state.pieces import in_pieces
 from state.transactions.acid_directories import AcidDirectory
 
 
@@ -69,9 +70,9 @@ class TableCopies:
             self._progress.listed(self._table, len(copies), sum(copy.file.size_bytes for copy in copies))
         self._copy_by_job([copy for _, copies in places for copy in copies])
         for location, copies in places:
-            for start in range(0, len(copies), _AT_ONCE):
+            for piece in in_pieces(copies, _AT_ONCE):
                 self._tools.step()
-                self._copy_some(copies[start : start + _AT_ONCE])
+                self._copy_some(piece)
             self._remove_others(location, {copy.task.target_uri for copy in copies})
 
     def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
@@ -123,7 +124,7 @@ class TableCopies:
         root = parse_location(location)
         for name in directory.directories:
             below = root.child(name)
-            if _is_acid(name) and not any(_is_below(uri, below) for uri in kept):
+            if AcidDirectory.find(name) is not None and not any(_is_below(uri, below) for uri in kept):
                 self._tools.files.of(below).remove_tree(below)
 
 
@@ -132,13 +133,6 @@ def _raise_failure(error: TidelineError) -> NoReturn:
     if isinstance(error, FileLost):
         raise SnapshotLost(f"a file vanished: {error.context.get('path')}") from error
     raise error
-
-
-def _is_acid(name: str) -> bool:
-    try:
-        return AcidDirectory.parse(name) is not None
-    except BadInput:
-        return False
 
 
 def _is_below(uri: str, directory: Location) -> bool:

@@ -52,6 +52,7 @@ from handlers.replication.views.obstacles import find_source_obstacle
 from handlers.structs.constraints import CONSTRAINT_KINDS, FOREIGN_KEY, PRIMARY_KEY, ConstraintKind
 from handlers.structs.objects import Table
 from state.errors import GapDetected, InvalidRequest, NotFound, SourceBusy
+from state.pieces import in_pieces
 
 
 SNAPSHOTS_MAX: Final = 10
@@ -149,9 +150,9 @@ class _TableLoader:
         names = source.partition_names(db, self._table)
         self._has_leftovers |= has_directories(self._tools.files, target.sd.location)
         self._partitions.drop_others(target, frozenset(names))
-        for start in range(0, len(names), PARTITIONS_PAGE):
+        for piece in in_pieces(names, PARTITIONS_PAGE):
             self._tools.step()
-            page = names[start : start + PARTITIONS_PAGE]
+            page = piece
             page_partitions = source.get_partitions(db, self._table, page)
             if len(page_partitions) < len(page):
                 raise SnapshotLost("a partition was dropped")
@@ -181,8 +182,7 @@ class _TableLoader:
         """Return where the partitions are below the directory of their table."""
         root = f"{target.sd.location}/"
         paths = set(names)
-        for start in range(0, len(names), PARTITIONS_PAGE):
-            page = names[start : start + PARTITIONS_PAGE]
+        for page in in_pieces(names, PARTITIONS_PAGE):
             for each in self._tools.target.get_partitions(self._tools.policy.target_db, self._table, page):
                 location = each.sd.location or ""
                 if location.startswith(root):

@@ -26,6 +26,7 @@ from handlers.replication.target.objects import (
     to_target_partition,
 )
 from handlers.structs.objects import Partition, Table
+from state.pieces import in_pieces
 from state.timelines.table_properties import DDL_TIME
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -64,11 +65,11 @@ class TargetPartitions:
         """Drop the partitions of an earlier try that the source no longer has."""
         db = self._policy.target_db
         others = [other for other in self._target.partition_names(db, self._table) if other not in names]
-        for start in range(0, len(others), _DROPPED_AT_ONCE):
+        for piece in in_pieces(others, _DROPPED_AT_ONCE):
             self._target.drop_partitions(
                 db,
                 self._table,
-                others[start : start + _DROPPED_AT_ONCE],
+                piece,
                 delete_data=owns_data(owner),
                 if_exists=True,
             )

@@ -15,7 +15,7 @@ from typing import Final
 from handlers.failpoints import failpoint
 from handlers.replication.effects.accuracy_marks import remove_unreliable
 from handlers.replication.effects.avro_schemas import SchemaFiles
-from handlers.replication.loading.reuse import forget_write_ids
+from handlers.replication.loading.reuse import forget_write_ids, is_same_kind
 from handlers.replication.loading.table.snapshot import TableSnapshot
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.loading.table.tools import LoadTools
@@ -27,7 +27,6 @@ from handlers.replication.target.objects import (
     is_transactional,
     map_external_location,
     owns_data,
-    partition_key_names,
     to_target_table,
     translate_plain_table,
 )
@@ -122,7 +121,7 @@ class TargetTable:
         return (
             (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
             and RESULT not in parameters
-            and _kind(table) == _kind(translate_plain_table(source.copy(), self._target))
+            and is_same_kind(table, source, self._target)
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
@@ -210,7 +209,3 @@ class TargetTable:
     @property
     def _name(self) -> str:
         return f"{self._policy.target_db}.{self._load.table}"
-
-
-def _kind(table: Table) -> tuple[object, ...]:
-    return (is_transactional(table), is_external(table), table.tableType, tuple(partition_key_names(table)))

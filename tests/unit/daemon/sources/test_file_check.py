@@ -35,7 +35,7 @@ def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
 
 def test_a_file_system_that_loses_bytes_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = check_of(tmp_path)
-    monkeypatch.setattr(FileCheck, "_read", lambda _self, _file: b"")
+    monkeypatch.setattr("daemon.sources.commands.read_chunks", lambda _files, _file: iter([]))
     with pytest.raises(FilesUnavailable, match="does not contain the bytes"):
         checked.write()
     assert list(tmp_path.iterdir()) == []

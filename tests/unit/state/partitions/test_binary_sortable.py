@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
-from state.partitions.keys.binary_sortable import Instant, Order, Unconvertible, Value, decode, encode
+from state.partitions.keys.binary_sortable import Instant, Unconvertible, Value, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import DEFAULT_PARTITION, encode_text, parse_value
 
@@ -100,20 +100,6 @@ def test_the_default_partition_is_null_in_typed_columns_and_text_in_others() -> 
     assert encode_text(ColumnType.parse("int"), "none", "none") == b"\x00"
 
 
-@pytest.mark.parametrize(
-    ("order", "null", "one"),
-    [
-        (Order(), "00", "018001"),
-        (Order(nulls_first=False), "01", "008001"),
-        (Order(descending=True, nulls_first=False), "ff", "fe7ffe"),
-        (Order(descending=True), "fe", "ff7ffe"),
-    ],
-)
-def test_direction_and_position_of_nulls_are_in_the_marker(order: Order, null: str, one: str) -> None:
-    assert encode(TypeKind.SMALLINT, None, order).hex() == null
-    assert encode(TypeKind.SMALLINT, 1, order).hex() == one
-
-
 VALUES: dict[str, st.SearchStrategy[Value]] = {
     "boolean": st.booleans(),
     "tinyint": st.integers(-128, 127),
@@ -128,33 +114,26 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
     "date": st.dates(),
     "timestamp": st.builds(Instant, st.integers(-(2**40), 2**40), st.integers(0, 10**9 - 1)),
 }
-ORDERS = st.builds(Order, st.booleans(), st.booleans())
 
 
-@given(st.sampled_from(sorted(VALUES)), ORDERS, st.data())
+@given(st.sampled_from(sorted(VALUES)), st.data())
 @settings(max_examples=400, deadline=None)
-def test_bytes_sort_like_values_and_fields_decode_to_their_values(
-    declared: str, order: Order, data: st.DataObject
-) -> None:
+def test_bytes_sort_like_values_and_fields_decode_to_their_values(declared: str, data: st.DataObject) -> None:
     type_ = ColumnType.parse(declared)
     one, other = data.draw(VALUES[declared]), data.draw(VALUES[declared])
-    fields = encode(type_.kind, one, order), encode(type_.kind, other, order)
-    assert decode(type_, fields[0], order) == one
+    fields = encode(type_.kind, one), encode(type_.kind, other)
+    assert decode(type_, fields[0]) == one
     keys = [(value.encode() if isinstance(value, str) else value) for value in (one, other)]
     low: Any = keys[0]
     expected = (low > keys[1]) - (low < keys[1])
-    if order.descending:
-        expected = -expected
     assert (fields[0] > fields[1]) - (fields[0] < fields[1]) == expected
     assert fields[0] == fields[1] or not fields[0].startswith(fields[1])
 
 
 @pytest.mark.parametrize("declared", sorted(VALUES))
-@pytest.mark.parametrize("nulls_first", [True, False])
-@pytest.mark.parametrize("descending", [True, False])
-def test_null_is_a_field_of_every_type(declared: str, nulls_first: bool, descending: bool) -> None:
-    type_, order = ColumnType.parse(declared), Order(descending, nulls_first)
-    assert decode(type_, encode(type_.kind, None, order), order) is None
+def test_null_is_a_field_of_every_type(declared: str) -> None:
+    type_ = ColumnType.parse(declared)
+    assert decode(type_, encode(type_.kind, None)) is None
 
 
 @given(st.sampled_from(sorted(VALUES)), st.binary(max_size=14))

@@ -55,7 +55,7 @@ def sweep_all(store: Store) -> list[bool]:
     found = [True]
     while found[-1]:
         with store.transaction() as txn:
-            found.append(records.sweep(txn, 1))
+            found.append(records.NUMBERS.sweep(txn, 1))
     return found
 
 

@@ -23,11 +23,6 @@ def test_cells_are_full_partly_filled_or_empty(members: list[int], width: int, e
     assert draw_bar(Runs.of(members), width) == expected
 
 
-def test_a_window_can_be_wider_than_what_exists() -> None:
-    assert draw_bar(Runs.of([5, 6]), 80, 4, 8) == "·██·"
-    assert not draw_bar(Runs.of([5]), 80, 4, 4)
-
-
 @given(members=st.sets(st.integers(0, 200), min_size=1), width=st.integers(1, 50))
 def test_no_partition_is_in_an_empty_cell_and_no_hole_in_a_full_one(members: set[int], width: int) -> None:
     drawn = draw_bar(Runs.of(members), width)

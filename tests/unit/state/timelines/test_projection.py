@@ -297,7 +297,7 @@ def test_a_renamed_table_keeps_its_timelines_and_a_forgotten_one_loses_them() ->
     more = True
     while more:
         with followed.store.transaction() as txn:
-            more = records.sweep(txn, 1)
+            more = records.NUMBERS.sweep(txn, 1)
         steps += 1
     assert steps > 5, "one key at a time"
     assert len(list(followed.store.scan(b"tl/", None))) == 1, "the last table number stays"

@@ -53,26 +53,13 @@ def test_no_partitions_give_no_condition(writer: Callable[[Column, Iterable[Cove
     assert not writer(DT, [])
 
 
-@pytest.mark.parametrize(
-    ("part", "open_start", "open_end", "expected"),
-    [
-        (FIRST_TO_THIRD, False, False, "(t.dt BETWEEN '2015-01-01' AND '2015-01-03')"),
-        (ONE_AND_TWO, True, True, "(t.dt BETWEEN '2014-12-31' AND '2015-01-03')"),
-        (ONE_AND_TWO, True, False, "(t.dt BETWEEN '2014-12-31' AND '2015-01-02')"),
-        (ONE_AND_TWO, False, True, "(t.dt BETWEEN '2015-01-01' AND '2015-01-03')"),
-        (ONE_AND_TWO, False, False, "(t.dt BETWEEN '2015-01-01' AND '2015-01-02')"),
-    ],
-)
-def test_between_gives_bounds(part: CoverRun, open_start: bool, open_end: bool, expected: str) -> None:
-    assert format_between(DT, [part], [P.DAILY], NONE, open_start=open_start, open_end=open_end) == expected
+def test_between_gives_bounds() -> None:
+    expected = "(t.dt BETWEEN '2015-01-01' AND '2015-01-02')"
+    assert format_between(DT, [ONE_AND_TWO], [P.DAILY], NONE) == expected
 
 
-def test_one_partition_is_an_equality_unless_between_is_required() -> None:
+def test_one_partition_is_an_equality() -> None:
     assert format_between(DT, [ONE], [P.DAILY], NONE) == "(t.dt = '2015-01-01')"
-    assert (
-        format_between(DT, [ONE], [P.DAILY], NONE, always_between=True)
-        == "(t.dt BETWEEN '2015-01-01' AND '2015-01-01')"
-    )
 
 
 def test_between_does_not_span_missing_partitions() -> None:
@@ -101,13 +88,6 @@ def test_between_is_refused_if_an_ignored_value_lies_between(text: str) -> None:
 @pytest.mark.parametrize("text", ["2015-01-03_backup", "2014-12-31", "latest", "", "\uff12015-01-02"])
 def test_between_is_written_if_ignored_values_lie_outside(text: str) -> None:
     assert format_between(DT, [FIRST_TO_THIRD], [P.DAILY], IgnoredValues.of([text]))
-
-
-def test_an_ignored_value_beyond_an_open_bound_counts() -> None:
-    ignored = IgnoredValues.of(["2014-12-31_backup"])
-    assert format_between(DT, [ONE_AND_TWO], [P.DAILY], ignored)
-    with pytest.raises(BadInput):
-        format_between(DT, [ONE_AND_TWO], [P.DAILY], ignored, open_start=True)
 
 
 @pytest.mark.parametrize("ignored", [None, IgnoredValues.of(map(str, range(IGNORED_MAX + 1)))])

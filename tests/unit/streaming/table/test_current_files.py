@@ -150,21 +150,25 @@ def test_a_file_system_may_be_given(table: CachedTable, current: CurrentTableFil
 def test_a_reader_that_meets_a_change_starts_again(table: CachedTable, current: CurrentTableFile) -> None:
     add(table, HOUR, [1], pa.int8())
     current.write(table.read())
-    storage, listed = LocalStorage(), 0
+    storage, reads = LocalStorage(), 0
 
-    def list_directories(directories: Sequence[Location]) -> list[list[str]]:
-        nonlocal listed
-        listed += 1
-        if listed == 1 or listed > 2:
-            add(table, HOUR + listed * HOUR_S, [1], pa.int8())
+    def read(path: Location) -> str | None:
+        nonlocal reads
+        reads += 1
+        text = storage.read(str(path))
+        if reads == 1 or reads > 3:
+            add(table, HOUR + reads * HOUR_S, [1], pa.int8())
             current.write(table.read())
-        return [[entry.name for entry in storage.list(str(directory))] for directory in directories]
+        return text
+
+    def list_directory(directory: Location) -> list[str]:
+        return [entry.name for entry in storage.list(str(directory))]
 
     place = table.read().location
-    found, files = find_current_files(place, lambda path: storage.read(str(path)), list_directories)
-    assert (listed, len(found.directories), len(files)) == (2, 2, 2)
+    found, files = find_current_files(place, read, list_directory)
+    assert (reads, len(found.directories), len(files)) == (3, 2, 2)
     with pytest.raises(FilesUnavailable, match="changes faster"):
-        find_current_files(place, lambda path: storage.read(str(path)), list_directories)
+        find_current_files(place, read, list_directory)
 
 
 def test_a_directory_without_a_usable_record_is_refused(
