@@ -38,7 +38,7 @@ class DaemonLink:
     def __init__(self, reports: BinaryIO, queries: socket.socket) -> None:
         """Wait for the first report. Raises EOFError if the daemon has ended."""
         self._reports = reports
-        self._queries: BinaryIO = queries.makefile("rwb")  # type: ignore[assignment]  # it is both
+        self._outgoing, self._answers = queries.makefile("wb"), queries.makefile("rb")
         self._refused: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._report = self._read()
@@ -62,8 +62,8 @@ class DaemonLink:
         with self._lock:
             refused, self._refused = self._refused, Counter()
         try:
-            Query(path, accept, dict(refused)).write(self._queries)
-            made = read_answer(self._queries)
+            Query(path, accept, dict(refused)).write(self._outgoing)
+            made = read_answer(self._answers)
         except OSError:
             made = None
         if made is None:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -96,17 +96,16 @@ class ProbesListener:
     def _run(self) -> None:
         while not self._is_closing.is_set():
             try:
-                with self._started() as (reports, queries):
-                    self._serve(reports, queries)
+                with self._started() as (process, queries), suppress(ConnectionError):
+                    self._serve(process, queries)
+                problem = f"it ended with code {process.returncode}"
             except OSError as error:
                 problem = str(error)
-            else:
-                problem = "it ended"
             if not self._is_closing.wait(RESTART_S):
                 log.warning("the process for probes is started again", problem=problem)
 
     @contextmanager
-    def _started(self) -> Iterator[tuple[BinaryIO, socket.socket]]:
+    def _started(self) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
@@ -123,30 +122,31 @@ class ProbesListener:
                     start_new_session=True,
                 )
             self._process = process
-            assert process.stdin is not None
             if self._is_closing.is_set():
                 process.kill()
             try:
-                yield process.stdin, ours  # type: ignore[misc]  # a binary stream
+                yield process, ours
             finally:
                 process.kill()
                 with suppress(OSError):  # what it has not read
-                    process.stdin.close()
-                process.wait()
+                    process.communicate()
 
-    def _serve(self, reports: BinaryIO, queries: socket.socket) -> None:
-        """Report and answer until the process ends; raise OSError then, or return."""
-        with queries.makefile("rwb") as stream:
+    def _serve(self, process: subprocess.Popen[bytes], queries: socket.socket) -> None:
+        """Report and answer until the process ends. A write to one that has ended raises ConnectionError."""
+        assert process.stdin is not None
+        poll = select.poll()  # select would refuse a descriptor above 1,023
+        poll.register(queries, select.POLLIN)
+        with queries.makefile("rb") as incoming, queries.makefile("wb") as outgoing:
             while True:
                 now_s = time.monotonic()
-                Report.of(self._answers.deadlines(), now_s, SILENT_MAX_S).write(reports)
+                Report.of(self._answers.deadlines(), now_s, SILENT_MAX_S).write(process.stdin)
                 while (left_s := now_s + REPORT_S - time.monotonic()) > 0:
-                    if not select.select([queries], [], [], left_s)[0]:
+                    if not poll.poll(left_s * 1_000):
                         break
-                    query = Query.read(stream)  # type: ignore[arg-type]  # it reads and writes
+                    query = Query.read(incoming)
                     if query is None:
                         return
-                    write_answer(stream, self._answer(query))  # type: ignore[arg-type]
+                    write_answer(outgoing, self._answer(query))
 
     def _answer(self, query: Query) -> Made:
         for reason, number in query.refused.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import BinaryIO, Final, Self
+from typing import IO, Final, Self
 
 from daemon.http.endpoints import Made
 
@@ -50,13 +50,13 @@ class Report:
             found.append(f"the daemon has not reported for {now_s - self.made_s:.0f} s")
         return found
 
-    def write(self, stream: BinaryIO) -> None:
+    def write(self, stream: IO[bytes]) -> None:
         """Send it."""
         stream.write(json.dumps(asdict(self)).encode() + b"\n")
         stream.flush()
 
     @classmethod
-    def read(cls, stream: BinaryIO) -> Self | None:
+    def read(cls, stream: IO[bytes]) -> Self | None:
         """Receive the next one; None if the daemon has ended."""
         line = stream.readline()
         return cls(**json.loads(line)) if line else None
@@ -72,26 +72,26 @@ class Query:
     refused: dict[str, int]
     """How many connections and requests were refused since the last query, by reason."""
 
-    def write(self, stream: BinaryIO) -> None:
+    def write(self, stream: IO[bytes]) -> None:
         """Send it."""
         stream.write(json.dumps(asdict(self)).encode() + b"\n")
         stream.flush()
 
     @classmethod
-    def read(cls, stream: BinaryIO) -> Self | None:
+    def read(cls, stream: IO[bytes]) -> Self | None:
         """Receive the next one; None if the process has ended."""
         line = stream.readline()
         return cls(**json.loads(line)) if line else None
 
 
-def write_answer(stream: BinaryIO, made: Made) -> None:
+def write_answer(stream: IO[bytes], made: Made) -> None:
     """Send an answer."""
     head = {"bytes": len(made.content), "content_type": made.content_type, "code": made.code}
     stream.write(json.dumps(head).encode() + b"\n" + made.content)
     stream.flush()
 
 
-def read_answer(stream: BinaryIO) -> Made | None:
+def read_answer(stream: IO[bytes]) -> Made | None:
     """Receive an answer; None if the daemon has ended."""
     line = stream.readline()
     if not line:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from daemon.config.settings.process import HttpConfig
 from daemon.http.endpoints import Made, probe_answer
 from daemon.http.probes import listener as listener_module
 from daemon.http.probes.listener import Answers, ProbesListener
+from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings
 from state.errors import ConfigError
 from tests.builders.daemon.http_client import Answer, asked
@@ -154,6 +155,15 @@ def test_signals_to_the_whole_service_leave_it_to_the_daemon_to_end(daemon: Daem
         assert ask(probes, "/readyz").status == 200
         pid = pid_of(probes)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_daemon_with_thousands_of_open_files_answers(daemon: Daemon) -> None:
+    raise_limit()
+    with ExitStack() as files:
+        for _ in range(1_100):
+            files.enter_context(Path(os.devnull).open("rb"))
+        with listening(daemon) as probes:
+            assert [ask(probes, path).status for path in ("/livez", "/readyz")] == [200, 200]
 
 
 def test_a_port_in_use_is_a_configuration_error(daemon: Daemon) -> None:
