@@ -92,6 +92,10 @@ crash: stack ## Run crash tests: processes are killed at every persistence point
 hive-3-histories: stack ## Replicate random histories of a Hive 3.1 source with compactions, and kill every process (SEEDS=1,2,3 ROUNDS=100 KILLS=12 TIDELINE_HIVE_3_ON=hdfs; needs PostgreSQL)
 	TIDELINE_HIVE_3_SEEDS=$(or $(SEEDS),1,2,3) TIDELINE_HIVE_3_ROUNDS=$(or $(ROUNDS),100) TIDELINE_HIVE_3_KILLS=$(or $(KILLS),12) $(PYTEST) tests/integration/replication/test_hive_3_histories.py tests/crash/test_hive_3_histories.py
 
+.PHONY: many-policies
+many-policies: stack ## Replicate 200 databases with one daemon that is killed 20 times (POLICIES=200 KILLS=20)
+	TIDELINE_POLICIES=$(or $(POLICIES),200) TIDELINE_POLICIES_KILLS=$(or $(KILLS),20) $(PYTEST) tests/crash/test_many_policies.py
+
 HIVE_3_TESTS := $(addprefix tests/integration/replication/test_hive_3_,workload.py histories.py)
 
 .PHONY: hive-3-elsewhere

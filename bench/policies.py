@@ -211,12 +211,15 @@ class SpreadWriter:
 
     def insert(self) -> Commit:
         """Insert into the next database."""
-        db = next(self._dbs)
-        return self._writers.setdefault(db, Writer(self._metastore, db)).insert()
+        return self._next()[1].insert()
 
     def close(self) -> None:
         """Release the connection."""
         self._metastore.close()
+
+    def _next(self) -> tuple[str, Writer]:
+        db = next(self._dbs)
+        return db, self._writers.setdefault(db, Writer(self._metastore, db))
 
 
 class VisibleWrites:

@@ -54,13 +54,17 @@ class Writer:
 
     def insert(self) -> Commit:
         """Insert one file in one transaction."""
-        metastore = self._metastore
-        (txn,) = metastore.open_txns()
-        write_id = metastore.allocate_write_ids(self._db, TABLE, [txn])[txn]
-        self._log_files(txn, write_id, self._write_file(write_id))
+        (txn,) = self._metastore.open_txns()
+        write_id = self.write(txn)
         asked_s = time.monotonic()
-        metastore.commit_txn(txn)
+        self._metastore.commit_txn(txn)
         return Commit(self._db, write_id, asked_s, time.monotonic())
+
+    def write(self, txn: int) -> int:
+        """Write one file in an open transaction; return the write id."""
+        write_id = self._metastore.allocate_write_ids(self._db, TABLE, [txn])[txn]
+        self._log_files(txn, write_id, self._write_file(write_id))
+        return write_id
 
     def _log_files(self, txn: int, write_id: int, written: InsertEventRequestData) -> None:
         """Report the file to the metastore."""
