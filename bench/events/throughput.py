@@ -102,6 +102,10 @@ class _TimedHeartbeat:
         if self.stopping.is_set() and not self.done_s:
             self.done_s = time.perf_counter()
 
+    def answered(self) -> None:
+        """Note the same."""
+        self.beat()
+
     def progress(self) -> None:
         self.beat()
 

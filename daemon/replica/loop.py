@@ -157,7 +157,7 @@ def build_projection(
     settings = config.policy(name)
     policy = handler_policy(config, name)
     source = shared.metastores.source(settings.source, beat)
-    target = shared.metastores.target(settings.target, beat)
+    target = shared.metastores.target(settings.target, pulse.answered)
     file_systems = open_file_systems(config.files.all_options(), named_directories(policy))
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     jobs = build_jobs(config, name, file_systems, job_changed)

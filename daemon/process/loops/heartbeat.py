@@ -33,6 +33,9 @@ class Heartbeat(Protocol):
     def beat(self) -> None:
         """Report that the loop is alive."""
 
+    def answered(self) -> None:
+        """Report that a target has answered a call."""
+
     def wake(self) -> None:
         """Let the loop continue soon if it rests; for any thread."""
 
@@ -84,6 +87,11 @@ class Pulse:
         """Report a step; do nothing while no loop runs."""
         if self._heartbeat is not None:
             self._heartbeat.beat()
+
+    def answered(self) -> None:
+        """Report that a target has answered a call; do nothing while no loop runs."""
+        if self._heartbeat is not None:
+            self._heartbeat.answered()
 
     def wake(self) -> None:
         """Let the loop continue soon; do nothing before it runs. For any thread."""

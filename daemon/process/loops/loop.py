@@ -100,6 +100,14 @@ class LoopHeartbeat:
         self._loop.note(beat_s=now_s)
         self._loop.settle()
 
+    def answered(self) -> None:
+        """Report an answer: a heartbeat with which a turn keeps its place, except during a bootstrap, which
+        takes long.
+        """
+        if self._loop.status.followed_s is not None:
+            self._loop.answered_s = time.monotonic()
+        self.beat()
+
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
         now_s, status = time.monotonic(), self._loop.status
@@ -160,11 +168,13 @@ class SupervisedLoop:
         self._ended = threading.Event()
         self.status = LoopStatus(job.name, beat_s=time.monotonic())
         """For any thread."""
+        self.answered_s = -math.inf
+        """Monotonic time of the last answer that this loop got while it followed."""
 
     def start(self) -> None:
         """Run in the shared threads of the job, or in a new one."""
         if self._job.turns is not None:
-            self._wake = self._job.turns.add(self._take_turn)
+            self._wake = self._job.turns.add(self._take_turn, lambda: self.answered_s)
             return
         woken = threading.Event()
         self._wake = woken.set

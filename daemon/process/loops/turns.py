@@ -44,13 +44,16 @@ class Turns:
         """Until when one of them waits for the next turn."""
         self._is_closed = False
 
-    def add(self, take_turn: Callable[[], float | None]) -> Callable[[], None]:
+    def add(
+        self, take_turn: Callable[[], float | None], answered_s: Callable[[], float] = lambda: -math.inf
+    ) -> Callable[[], None]:
         """Add a task whose first turn comes at once; return the function that wakes it.
 
         ``take_turn`` returns how long the task then rests, None when it has ended, and must not raise. Two
-        threads never call it at a time. That function is for any thread, and only takes a lock.
+        threads never call it at a time. ``answered_s`` returns when the task got its last answer
+        (``time.monotonic``), and the returned function is for any thread; it only takes a lock.
         """
-        task = Task(take_turn)
+        task = Task(take_turn, answered_s)
         with self._changed:
             self._queue.add(task)
             self._provide_thread()

@@ -188,6 +188,9 @@ class Line:
     def wake(self) -> None:
         """Do nothing: the loop does not rest long."""
 
+    def answered(self) -> None:
+        self.beat()
+
     def following(self) -> None:
         self.followed += 1
 

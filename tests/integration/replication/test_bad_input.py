@@ -174,6 +174,9 @@ class Rig:
     def beat(self) -> None:
         """Ignore the heartbeat."""
 
+    def answered(self) -> None:
+        self.beat()
+
     wake = following = progress = beat
 
 

@@ -60,6 +60,9 @@ class StoppedHeartbeat:
     def beat(self) -> None:
         """Ignore it."""
 
+    def answered(self) -> None:
+        """Ignore it."""
+
     def following(self) -> None:
         """Ignore it."""
 

@@ -76,6 +76,9 @@ class Beats:
     def beat(self) -> None:
         self.beats += 1
 
+    def answered(self) -> None:
+        self.beat()
+
     def wake(self) -> None:
         """Nothing rests."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 
 from hypothesis import given, settings
@@ -14,11 +15,22 @@ from tests.builders.daemon.loops import eventually
 
 
 def rules(turns_at_once: int = 2) -> TurnRules:
-    return TurnRules(turns_at_once, long_s=5)
+    return TurnRules(turns_at_once, long_s=5, busy_s=12)
 
 
-def queue_of(number: int, rules: TurnRules) -> tuple[TurnQueue, list[Task]]:
-    queue, tasks = TurnQueue(rules), [Task(lambda: None) for _ in range(number)]
+class Answers:
+    """When each task got its last answer."""
+
+    def __init__(self) -> None:
+        self.at_s: defaultdict[int, float] = defaultdict(lambda: -1e9)
+
+    def task(self, number: int) -> Task:
+        return Task(lambda: None, lambda: self.at_s[number])
+
+
+def queue_of(number: int, rules: TurnRules, answers: Answers | None = None) -> tuple[TurnQueue, list[Task]]:
+    made = answers or Answers()
+    queue, tasks = TurnQueue(rules), [made.task(each) for each in range(number)]
     for task in tasks:
         queue.add(task)
     return queue, tasks
@@ -33,7 +45,23 @@ def test_tasks_have_their_turns_in_order_and_a_few_at_a_time() -> None:
     assert queue.take(2) is a
 
 
-def test_a_turn_that_lasts_long_leaves_its_place() -> None:
+def test_a_turn_that_gets_answers_keeps_its_place_for_a_while() -> None:
+    answers = Answers()
+    queue, (a, b, c) = queue_of(3, rules(1), answers)
+    assert queue.take(0) is a
+    answers.at_s[0] = 4
+    assert queue.take(8.9) is None
+    assert queue.find_next_s() == 9
+    answers.at_s[0] = 8.9
+    assert queue.take(11.9) is None
+    assert queue.find_next_s() == 12
+    assert queue.take(12) is b, "however often a gets answers"
+    answers.at_s[1] = 13
+    queue.end(b, 0, 14)
+    assert queue.take(14) is c
+
+
+def test_a_turn_without_answers_that_lasts_long_leaves_its_place() -> None:
     queue, (a, b, c) = queue_of(3, rules(1))
     assert queue.take(0) is a
     assert queue.find_next_s() == 5
@@ -66,13 +94,24 @@ class Model:
         self.due_s: dict[int, float] = {}
         self.began_s: dict[int, float] = {}
         self.woken: set[int] = set()
+        self.answered_s: dict[int, float] = {}
+        self.left: set[int] = set()
+        """Turns that have left their place: an answer does not give it back."""
+
+    def counts(self, number: int, now_s: float) -> bool:
+        began_s = self.began_s[number]
+        last_s = max(began_s, self.answered_s.get(number, began_s))
+        return now_s < last_s + self.rules.long_s and now_s < began_s + self.rules.busy_s
 
     def take(self, now_s: float) -> int | None:
         for due_s, number in sorted((due_s, number) for number, due_s in self.due_s.items()):
             if due_s <= now_s:
                 del self.due_s[number]
                 self.ready.append(number)
-        counted = [began_s for began_s in self.began_s.values() if began_s + self.rules.long_s > now_s]
+        for number in [each for each in self.began_s if each not in self.left]:
+            if not self.counts(number, now_s):
+                self.left.add(number)
+        counted = self.began_s.keys() - self.left
         if not self.ready or len(counted) >= self.rules.turns_at_once:
             return None
         number = self.ready.pop(0)
@@ -81,6 +120,7 @@ class Model:
 
     def end(self, number: int, rest_s: float | None, now_s: float) -> None:
         del self.began_s[number]
+        self.left.discard(number)
         if rest_s is not None and (number in self.woken or rest_s == 0):
             self.ready.append(number)
         elif rest_s is not None:
@@ -98,7 +138,7 @@ class Model:
 STEP = st.one_of(
     st.tuples(st.just("take"), st.just(0), st.just(0)),
     st.tuples(st.just("end"), st.integers(0, 4), st.one_of(st.none(), st.floats(0, 9))),
-    st.tuples(st.just("wake"), st.integers(0, 4), st.just(0)),
+    st.tuples(st.sampled_from(["wake", "answer"]), st.integers(0, 4), st.just(0)),
 )
 
 
@@ -107,7 +147,8 @@ STEP = st.one_of(
 def test_turns_are_as_in_a_model_that_asks_every_task(
     at_once: int, steps: list[tuple[tuple[str, int, float | None], float]]
 ) -> None:
-    queue, tasks = queue_of(5, rules(at_once))
+    answers = Answers()
+    queue, tasks = queue_of(5, rules(at_once), answers)
     model, now_s = Model(5, rules(at_once)), 0.0
     for (what, number, rest_s), pass_s in steps:
         now_s += pass_s
@@ -123,6 +164,8 @@ def test_turns_are_as_in_a_model_that_asks_every_task(
             case "wake":
                 queue.wake(tasks[number])
                 model.wake(number)
+            case "answer":
+                answers.at_s[number] = model.answered_s[number] = now_s
     assert {number for number in range(5) if tasks[number].state is TaskState.RUNNING} == set(model.began_s)
 
 
