@@ -174,10 +174,7 @@ class Rig:
     def beat(self) -> None:
         """Ignore the heartbeat."""
 
-    def answered(self) -> None:
-        self.beat()
-
-    wake = following = progress = beat
+    wake = answered = following = progress = beat
 
 
 @pytest.fixture
