@@ -52,7 +52,7 @@ class Session:
         settings: EndpointSettings,
         metrics: EndpointMetrics,
         budget: RequestBudget,
-        responders: Sequence[Responder],
+        responders: Sequence[Responder] = (),
     ) -> None:
         """Serve a client; ``responders`` come before those that every session has."""
         self._client = client

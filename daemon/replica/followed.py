@@ -48,7 +48,7 @@ class FollowedReplica:
         open_reader: Callable[[], TopicReader],
         *,
         bootstraps: BootstrapTurns,
-        report_pause: Callable[[int | None], None],
+        report_pause: Callable[[int | None], None] = lambda _: None,
         external: ExternalThread | None = None,
         report_end: Callable[[Promotion | None], None] = lambda _: None,
         report_new: Callable[[bool], None] = lambda _: None,

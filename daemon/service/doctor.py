@@ -73,7 +73,7 @@ def page_text(findings: Sequence[Finding]) -> str:
     return "\n".join(left_aligned([(each.name, each.state, each.text) for each in findings]))
 
 
-def examine(config_path: Path | None, daemon: DaemonAddress | None) -> Iterator[Finding]:
+def examine(config_path: Path | None, daemon: DaemonAddress | None = None) -> Iterator[Finding]:
     """Yield the findings, without raising errors of the tree."""
     yield from _versions()
     if daemon is not None:

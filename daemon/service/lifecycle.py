@@ -104,9 +104,9 @@ names were decoded, and accepting a storm of connections took 1.4 s instead of 0
 def run_daemon(
     config: Config,
     *,
-    projections: bool,
-    config_file: Path | None,
-    warnings: Sequence[Problem],
+    projections: bool = True,
+    config_file: Path | None = None,
+    warnings: Sequence[Problem] = (),
 ) -> int:
     """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, else 1.
 

@@ -35,8 +35,8 @@ def site_routes(
     status: Callable[[], DaemonStatus],
     sections: Sequence[StatusSection[Any]],
     routes: Sequence[BaseRoute],
-    history: Callable[[], Sequence[HistoryPoint]],
-    actions: Callable[[], Sequence[Recorded]],
+    history: Callable[[], Sequence[HistoryPoint]] = tuple,
+    actions: Callable[[], Sequence[Recorded]] = tuple,
 ) -> list[BaseRoute]:
     """Return ``routes`` with the pages of the site; the navigation has their order.
 

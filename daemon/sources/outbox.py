@@ -51,7 +51,7 @@ class Outbox:
         *,
         hard_bytes_max: int,
         beat: Callable[[], None] = lambda: None,
-        unlogged: UnloggedPartitions | None,
+        unlogged: UnloggedPartitions | None = None,
     ) -> None:
         """``beat`` is called from time to time during long work.
 

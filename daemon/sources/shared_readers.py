@@ -56,7 +56,7 @@ def subscribe(  # noqa: PLR0913 - most of them by name
     projection: str,
     group: str,
     needs_event_ids: bool = False,
-    find_interest: Callable[[], Interest],
+    find_interest: Callable[[], Interest] = Interest,
     wake: Callable[[], None],
 ) -> Subscription:
     """Return the reader of ``projection``, which reads together with others if it can. Opens nothing yet.

@@ -69,7 +69,7 @@ class EventHeader(NamedTuple):
 
 
 def read_header(
-    position: RecordPosition, envelope: JsonObject, limits: Limits, *, time_s: int
+    position: RecordPosition, envelope: JsonObject, limits: Limits, *, time_s: int = 0
 ) -> EventHeader:
     """Read type, time and names of a notification.
 

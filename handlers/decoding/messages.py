@@ -79,7 +79,7 @@ def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMIT
     return read_object(unpack_text(text, message_format, limits), limits.json_depth)
 
 
-def unpack_text(text: str, message_format: str | None, limits: Limits) -> bytes:
+def unpack_text(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """Return the message's JSON text.
 
     ``message_format`` is NotificationEvent.messageFormat, compared without case; if it is absent, the text

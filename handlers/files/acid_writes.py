@@ -59,7 +59,7 @@ def list_own_files(
     root_uri: str,
     write_id: int,
     *,
-    named: Collection[str],
+    named: Collection[str] = (),
     allowed: AllowedRoots,
     clock: Callable[[], float] = time.monotonic,
 ) -> OwnListing:

@@ -67,7 +67,7 @@ class Runs:
         return Runs([members[0], *breaks, members[-1] + 1])
 
     @staticmethod
-    def of_sorted(ordinals: Sequence[int], pause: Callable[[], None]) -> Runs:
+    def of_sorted(ordinals: Sequence[int], pause: Callable[[], None] = lambda: None) -> Runs:
         """Build from members in order, with or without repetition,
         in steps of some milliseconds with ``pause`` between them.
         """

@@ -37,7 +37,7 @@ def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) 
     return found
 
 
-def release_in_steps(items: list[Any], pause: Callable[[], None]) -> None:
+def release_in_steps(items: list[Any], pause: Callable[[], None] = lambda: None) -> None:
     """Remove all items of an obsolete list, with ``pause`` between steps, and free the objects that only it
     refers to.
     """

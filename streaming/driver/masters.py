@@ -99,7 +99,7 @@ def require_reachable(master: str, environment: Mapping[str, str] = os.environ) 
         )
 
 
-def find_addresses(master: str, environment: Mapping[str, str]) -> list[tuple[str, int]]:
+def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
     """Return the addresses of a master, of which one must answer;
     empty if they cannot be known or have none.
     """

@@ -67,7 +67,7 @@ def batch_event(
     *,
     upkeep_s: float,
     batch_s: float,
-    key_log_failure: str,
+    key_log_failure: str = "",
 ) -> dict[str, Any]:
     """Return the event of a completed batch.
 

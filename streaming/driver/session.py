@@ -191,7 +191,9 @@ def _merge_jars(chosen: Mapping[str, str], conf: Mapping[str, str]) -> dict[str,
     return merged
 
 
-def _create_session(name: str, conf: dict[str, str], beside: Callable[[Any], None] | None) -> SparkSession:
+def _create_session(
+    name: str, conf: dict[str, str], beside: Callable[[Any], None] | None = None
+) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

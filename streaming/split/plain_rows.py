@@ -83,7 +83,7 @@ def parse_plain_rows(
     text: str,
     slots: Iterable[Slot],
     texts: Mapping[str, KeyPath | None],
-    quoted: Collection[KeyPath],
+    quoted: Collection[KeyPath] = (),
 ) -> str | None:
     """Return, as SQL, the STRUCT of every plain row, NULL for other rows; None if the session has no parser.
 

@@ -192,7 +192,9 @@ class StorageByLocation:
     Hadoop's default file system decides.
     """
 
-    def __init__(self, local: LocalDisk, remote: Storage, *, renames: bool = True, local_paths: bool) -> None:
+    def __init__(
+        self, local: LocalDisk, remote: Storage, *, renames: bool = True, local_paths: bool = True
+    ) -> None:
         self._local = local
         self._remote = remote
         self._renames = renames

@@ -88,7 +88,9 @@ class Sealer:
     rewriter: Rewriter
     clock: Callable[[], float]
 
-    def seal(self, state: TableState, reached_s: int | None, *, hours_max: int | None) -> tuple[int, int]:
+    def seal(
+        self, state: TableState, reached_s: int | None, *, hours_max: int | None = None
+    ) -> tuple[int, int]:
         """Seal hours that are due; return how many were sealed and how many are left."""
         table = self.rewriter.table
         partitions = table.partitions()

@@ -62,7 +62,9 @@ def ignore_rewrites(activity: str, hour: int, done: int, total: int) -> None:
     """Do nothing with a rewritten hour."""
 
 
-def split_rescued_again(rows: DataFrame, layout: Layout, numeric_strings: Collection[KeyPath]) -> DataFrame:
+def split_rescued_again(
+    rows: DataFrame, layout: Layout, numeric_strings: Collection[KeyPath] = ()
+) -> DataFrame:
     """Return ``rows`` (all slots by name), with the rows in ``_rescued`` split again.
 
     Slots without a key keep their values, and numeric slots those that do not fit now.

@@ -36,7 +36,7 @@ class SharedReader:
         settings: SharingSettings | None = None,
         *,
         has_several: bool = True,
-        moved: Callable[[], None],
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         """``has_several`` says whether several projections may read together; calls ``moved`` when events
         were read.

@@ -59,7 +59,7 @@ class SourceAnswers:
         metrics: EndpointMetrics,
         behind: Callable[[int], None],
         *,
-        reads_expressions: bool,
+        reads_expressions: bool = False,
     ) -> None:
         """``behind`` is called with the event that a request begins to wait for; it must return at once."""
         self._read = ExpressionReader().read if reads_expressions else None

@@ -228,7 +228,7 @@ def is_struct(data: bytes) -> bool:
     return bool(transport.cstringio_buf.tell() == len(data))
 
 
-def read_message(data: bytes, is_body: Callable[[bytes], bool]) -> Message | None:
+def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> Message | None:
     """Return the message that ``data`` is;
     None if it is not exactly one complete message with a strict header.
 

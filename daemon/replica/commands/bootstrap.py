@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from daemon.config.model import Config
 from daemon.process.loops.heartbeat import Pulse
+from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loading.bootstrap_progress import CountingProgress
 from daemon.replica.loop import bootstrap_options, build_projection, load_settings
 from daemon.replica.policies import (
@@ -143,10 +144,10 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
 def bootstrap_policy(
     config: Config,
     name: str,
-    progress: BootstrapProgress | None,
+    progress: BootstrapProgress | None = None,
     *,
-    reuses_files: bool,
-    job_changed: Callable[[JobStatus], None],
+    reuses_files: bool = False,
+    job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
     """Create the policy's replica, once, or continue an unfinished bootstrap;
     ``reuses_files`` as in ``begin_bootstrap``.

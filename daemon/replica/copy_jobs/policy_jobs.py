@@ -30,7 +30,7 @@ def ignore_job(status: JobStatus) -> None:
 
 
 def build_jobs(
-    config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None]
+    config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
     """Return the jobs of a policy, None if its settings have none; raise ConfigError without Spark."""
     policy = config.policy(name)

@@ -52,8 +52,8 @@ def read_range(
     after: int,
     upto: int,
     *,
-    beat: Callable[[], None],
-    is_stopping: Callable[[], bool],
+    beat: Callable[[], None] = lambda: None,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
     """Yield the events after one id up to another; raise GapDetected if they are unreadable, and Interrupted
     at a stop.

@@ -94,7 +94,7 @@ class UnsettledCopies:
         copier: Copier,
         finish: Callable[[CopyHandle, Copied | None, BaseException | None], None],
         *,
-        files_max: int,
+        files_max: int = UNSETTLED_MAX,
     ) -> None:
         """``finish`` receives each copy with its result or its error."""
         self._copier = copier

@@ -134,7 +134,7 @@ def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:
     return done if done is not None else _describe(context, point, read_write_ids(context))
 
 
-def promote(context: Context, store: Store, point: Point, *, forced: bool) -> Promotion:
+def promote(context: Context, store: Store, point: Point, *, forced: bool = False) -> Promotion:
     """Make the target database independent; no copy and no load may run.
     A repetition completes an interrupted promotion.
 

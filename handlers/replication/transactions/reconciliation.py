@@ -31,7 +31,9 @@ RECONCILE_S: Final = 60.0
 class Reconciliation:
     """Finds and aborts such transactions of one policy. Used by the projection's thread, between batches."""
 
-    def __init__(self, context: Context, transactions: TransactionReplay, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, context: Context, transactions: TransactionReplay, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._context = context
         self._transactions = transactions
         self._clock = clock

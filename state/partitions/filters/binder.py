@@ -57,6 +57,7 @@ from state.partitions.filters.syntax_tree import (
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escape_bytes
 from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, PartitionColumn, TypeKind
 from state.partitions.keys.values import (
+    DEFAULT_PARTITION,
     calendar_day,
     format_instant,
     parse_timestamp,
@@ -78,7 +79,7 @@ def bind(
     node: Node,
     columns: Sequence[PartitionColumn],
     dialect: Dialect,
-    default_partition: str,
+    default_partition: str = DEFAULT_PARTITION,
 ) -> Condition:
     """Return a filter as conditions on a table's columns;
     raise BadFilter if the columns do not allow it.

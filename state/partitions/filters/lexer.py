@@ -78,7 +78,7 @@ _LONG: Final = range(-(1 << 63), 1 << 63)
 _find_texts: Final = re.compile(_STRING, re.DOTALL).findall
 
 
-def tokenize(text: str, hive_version: HiveVersion, *, has_escapes: bool) -> list[Token]:
+def tokenize(text: str, hive_version: HiveVersion, *, has_escapes: bool = True) -> list[Token]:
     """Return the tokens of a filter, followed by tokens of kind ``END``;
     raise BadFilter for an invalid constant.
 

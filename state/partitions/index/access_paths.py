@@ -164,7 +164,7 @@ def _sort_paths(plan: FilterPlan, columns: int) -> list[int | None]:
     return sorted(paths, key=lambda path: -scores[path])
 
 
-def find_ranges(plan: FilterPlan, columns: int, path: int | None) -> AccessPath:
+def find_ranges(plan: FilterPlan, columns: int, path: int | None = None) -> AccessPath:
     """Return the ranges of a plan along one path (a column with postings, or None)."""
     order = _order(path, columns)
     boxes = plan.plans()

@@ -30,7 +30,7 @@ class IndexChange:
         tables: Mapping[str, IndexedTable],
         publish: Callable[[Mapping[str, IndexedTable | None]], None],
         *,
-        gives_versions: bool,
+        gives_versions: bool = True,
     ) -> None:
         self._txn = txn
         self._before = tables

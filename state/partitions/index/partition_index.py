@@ -151,7 +151,7 @@ class PartitionIndex:
             if content is not None
         ]
 
-    def find_rows(self, prepared: PreparedFilter, limit: int) -> list[tuple[bytes, bytes]]:
+    def find_rows(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
         """Return (name, row) of the first ``limit`` partitions that match, in the order of names."""
         name_of = partition_key.name_reader(len(prepared.table.key_schema.columns))
         if prepared.access.column is None and not prepared.further:

@@ -60,7 +60,7 @@ def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_P
 
 
 @lru_cache(maxsize=_ENCODERS_MAX)
-def field_encoder(type_: ColumnType, default_partition: str) -> Callable[[str], bytes]:
+def field_encoder(type_: ColumnType, default_partition: str = DEFAULT_PARTITION) -> Callable[[str], bytes]:
     """Return ``encode_text`` for one type. Cached, because many partitions share few values.
 
     The text alone is the key of the cache. A key of several parts would be an object at which every garbage

@@ -107,7 +107,7 @@ def read_loads(reader: Reader) -> dict[int, str]:
     return {int.from_bytes(key[len(_LOADING) :]): name.decode() for key, name in stored}
 
 
-def scan_content(reader: Reader, table: int, start: bytes) -> Iterator[bytes]:
+def scan_content(reader: Reader, table: int, start: bytes = b"") -> Iterator[bytes]:
     """Yield the keys of all runs, partitions,
     counts and ignored values of a table, in order, from ``start`` on.
     """

@@ -7,6 +7,7 @@ metastore does not answer at all, all loads pause for a while (``pauses``). Even
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -36,9 +37,9 @@ class Loader:
         observer: Observer,
         missed: MissedEvents,
         checks: ColumnChecks,
-        clock: Clock,
-        turns: Turns | None,
-        applied: Callable[[], int],
+        clock: Clock = time.time,
+        turns: Turns | None = None,
+        applied: Callable[[], int] = lambda: 0,
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
@@ -81,7 +82,7 @@ class Loader:
         self._steps = self._awaited = None
         self._checks.end_all()
 
-    def load_next(self, wait_s: float) -> bool:
+    def load_next(self, wait_s: float = 0.0) -> bool:
         """Continue with a waiting table, or with a piece of it; return False if none is due.
 
         Waits for the metastore's answer for at most ``wait_s``. Postpones a load that the metastore fails to
