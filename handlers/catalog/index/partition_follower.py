@@ -23,6 +23,7 @@ from handlers.catalog.index.payload_reader import PayloadReader
 from handlers.catalog.index.table_records import read_counts
 from handlers.catalog.turns import Turns
 from handlers.structs.objects import Partition
+from state.changed_copy import changed_copy
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.partition_index import IndexedPartition, IndexSnapshot, PartitionIndex
 from state.partitions.index.records import NUMBERS
@@ -183,5 +184,4 @@ class PartitionFollower:
             self._own.close()
 
     def _publish_counts(self, changed: Mapping[str, int | None]) -> None:
-        merged: dict[str, int | None] = {**self.indexed, **changed}
-        self.indexed = {name: count for name, count in merged.items() if count is not None}
+        self.indexed = changed_copy(self.indexed, changed)

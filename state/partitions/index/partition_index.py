@@ -19,6 +19,7 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import Final, TypeVar
 
+from state.changed_copy import changed_copy
 from state.errors import NotFound
 from state.partitions.filters.binder import bind
 from state.partitions.filters.conditions import Condition, Leaf, all_of, compile_check
@@ -263,8 +264,7 @@ class PartitionIndex:
         return self._reader.get(records.version_key(self.table(name).number))
 
     def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
-        merged: dict[str, IndexedTable | None] = {**self._tables, **touched}
-        self._tables = {name: table for name, table in merged.items() if table is not None}
+        self._tables = changed_copy(self._tables, touched)
 
 
 class IndexSnapshot(PartitionIndex):

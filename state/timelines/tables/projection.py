@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
+from state.changed_copy import changed_copy
 from state.errors import NotFound
 from state.store import Reader, Transaction
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
@@ -117,8 +118,7 @@ class Timelines:
         return table
 
     def _publish(self, touched: Mapping[str, TableTimelines | None], skipped: Counter[str]) -> None:
-        merged: dict[str, TableTimelines | None] = {**self._tables, **touched}
-        self._tables = {name: table for name, table in merged.items() if table is not None}
+        self._tables = changed_copy(self._tables, touched)
         self.skipped.update(skipped)
 
 
