@@ -35,7 +35,7 @@ from daemon.dead_letters.routes import dead_letter_routes
 from daemon.http.actions import Audit, audit_route
 from daemon.http.metrics import HttpMetrics
 from daemon.http.openapi import described
-from daemon.http.probes.listener import Answers, ProbesListener
+from daemon.http.probes.listener import ProbeAnswers, ProbesListener
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings, configure_logs
@@ -197,7 +197,7 @@ class _Daemon:
         self._probes = ProbesListener(
             config.http,
             LogSettings(config.logs.level, config.logs.format),
-            Answers(self._supervisor.deadlines, views.answer_ready, views.make_metrics),
+            ProbeAnswers(self._supervisor.deadlines, views.answer_ready, views.make_metrics),
             refusals.refused_by("probes"),
         )
         self._status_file = _StatusFile(config.state.dir / STATUS_FILE)

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from typing import BinaryIO, NoReturn
+from typing import IO, NoReturn
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import UNROUTED, Made, made_response, metrics_response, probe_response
-from daemon.http.probes.messages import METRICS, READY, Query, Report, read_answer
+from daemon.http.probes.messages import METRICS, READY, Query, Report, read_answer, read_report, write_message
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import PROBES
 from daemon.http.transport.server import HttpServer
@@ -35,7 +35,7 @@ from state.errors import Overloaded
 class DaemonLink:
     """The daemon, as this process sees it."""
 
-    def __init__(self, reports: BinaryIO, queries: socket.socket) -> None:
+    def __init__(self, reports: IO[bytes], queries: socket.socket) -> None:
         """Wait for the first report. Raises EOFError if the daemon has ended."""
         self._reports = reports
         self._outgoing, self._answers = queries.makefile("wb"), queries.makefile("rb")
@@ -62,7 +62,7 @@ class DaemonLink:
         with self._lock:
             refused, self._refused = self._refused, Counter()
         try:
-            Query(path, accept, dict(refused)).write(self._outgoing)
+            write_message(self._outgoing, Query(path, accept, dict(refused)))
             made = read_answer(self._answers)
         except OSError:
             made = None
@@ -71,7 +71,7 @@ class DaemonLink:
         return made
 
     def _read(self) -> Report:
-        report = Report.read(self._reports)
+        report = read_report(self._reports)
         if report is None:
             raise EOFError
         return report

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.http.endpoints import Made, probe_answer
-from daemon.http.probes.messages import METRICS, READY, Query, Report, write_answer
+from daemon.http.probes.messages import METRICS, READY, Query, Report, read_query, write_answer, write_message
 from daemon.http.transport.server import bind, name_address
 
 
@@ -48,7 +48,7 @@ STOP_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ProbeAnswers:
     """What the daemon answers. The functions return immediately, in any thread."""
 
     deadlines: Callable[[], Mapping[str, float]]
@@ -62,7 +62,11 @@ class ProbesListener:
     """The process and its socket. Raises ConfigError if the address is unusable."""
 
     def __init__(
-        self, config: HttpConfig, logs: LogSettings, answers: Answers, refused: Callable[[str, int], None]
+        self,
+        config: HttpConfig,
+        logs: LogSettings,
+        answers: ProbeAnswers,
+        refused: Callable[[str, int], None],
     ) -> None:
         """``refused`` counts refused connections and requests, by reason."""
         self._socket = bind(config.probes_host, _port(config), "http.probes_port")
@@ -139,11 +143,11 @@ class ProbesListener:
         with queries.makefile("rb") as incoming, queries.makefile("wb") as outgoing:
             while True:
                 now_s = time.monotonic()
-                Report.of(self._answers.deadlines(), now_s, SILENT_MAX_S).write(process.stdin)
+                write_message(process.stdin, Report.of(self._answers.deadlines(), now_s, SILENT_MAX_S))
                 while (left_s := now_s + REPORT_S - time.monotonic()) > 0:
                     if not poll.poll(left_s * 1_000):
                         break
-                    query = Query.read(incoming)
+                    query = read_query(incoming)
                     if query is None:
                         return
                     write_answer(outgoing, self._answer(query))

@@ -7,6 +7,7 @@ through a socket, each a JSON line as well, one at a time; an answer is a line w
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, Final, Self
@@ -37,7 +38,7 @@ class Report:
     def of(cls, deadlines: Mapping[str, float], now_s: float, silent_max_s: float) -> Self:
         """Return the report of a moment, from the time at which each loop is stuck."""
         stuck = [name for name, at_s in deadlines.items() if at_s < now_s]
-        later = [(at_s, name) for name, at_s in deadlines.items() if now_s <= at_s < float("inf")]
+        later = [(at_s, name) for name, at_s in deadlines.items() if now_s <= at_s < math.inf]
         at_s, name = min(later, default=(0.0, None))
         return cls(now_s, now_s + silent_max_s, stuck, name, at_s)
 
@@ -50,17 +51,6 @@ class Report:
             found.append(f"the daemon has not reported for {now_s - self.made_s:.0f} s")
         return found
 
-    def write(self, stream: IO[bytes]) -> None:
-        """Send it."""
-        stream.write(json.dumps(asdict(self)).encode() + b"\n")
-        stream.flush()
-
-    @classmethod
-    def read(cls, stream: IO[bytes]) -> Self | None:
-        """Receive the next one; None if the daemon has ended."""
-        line = stream.readline()
-        return cls(**json.loads(line)) if line else None
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -72,16 +62,23 @@ class Query:
     refused: dict[str, int]
     """How many connections and requests were refused since the last query, by reason."""
 
-    def write(self, stream: IO[bytes]) -> None:
-        """Send it."""
-        stream.write(json.dumps(asdict(self)).encode() + b"\n")
-        stream.flush()
 
-    @classmethod
-    def read(cls, stream: IO[bytes]) -> Self | None:
-        """Receive the next one; None if the process has ended."""
-        line = stream.readline()
-        return cls(**json.loads(line)) if line else None
+def write_message(stream: IO[bytes], message: Report | Query) -> None:
+    """Send a report or a query."""
+    stream.write(json.dumps(asdict(message)).encode() + b"\n")
+    stream.flush()
+
+
+def read_report(stream: IO[bytes]) -> Report | None:
+    """Receive the next report; None if the daemon has ended."""
+    line = stream.readline()
+    return Report(**json.loads(line)) if line else None
+
+
+def read_query(stream: IO[bytes]) -> Query | None:
+    """Receive the next query; None if the process has ended."""
+    line = stream.readline()
+    return Query(**json.loads(line)) if line else None
 
 
 def write_answer(stream: IO[bytes], made: Made) -> None:

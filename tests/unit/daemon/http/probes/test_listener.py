@@ -20,7 +20,7 @@ import pytest
 from daemon.config.settings.process import HttpConfig
 from daemon.http.endpoints import Made, probe_answer
 from daemon.http.probes import listener as listener_module
-from daemon.http.probes.listener import Answers, ProbesListener
+from daemon.http.probes.listener import ProbeAnswers, ProbesListener
 from daemon.process.descriptors import raise_limit
 from daemon.process.logs import LogSettings
 from state.errors import ConfigError
@@ -38,8 +38,8 @@ class Daemon:
         self.refused: Counter[str] = Counter()
         self.before_answer: Callable[[], object] = lambda: None
 
-    def answers(self) -> Answers:
-        return Answers(lambda: self.deadlines, self._ready, self._metrics)
+    def answers(self) -> ProbeAnswers:
+        return ProbeAnswers(lambda: self.deadlines, self._ready, self._metrics)
 
     def count(self, reason: str, number: int) -> None:
         self.refused[reason] += number
@@ -178,7 +178,7 @@ import time
 from daemon.config.settings.process import HttpConfig
 from daemon.http.endpoints import probe_answer
 from daemon.http.probes import listener
-from daemon.http.probes.listener import Answers, ProbesListener
+from daemon.http.probes.listener import ProbeAnswers, ProbesListener
 from daemon.process.logs import LogSettings
 
 listener.REPORT_S, listener.SILENT_MAX_S = 0.1, 1
@@ -186,7 +186,7 @@ listener.REPORT_S, listener.SILENT_MAX_S = 0.1, 1
 def ready():
     return probe_answer([str(probes._process.pid)])
 
-answers = Answers(dict, ready, lambda accept: ready())
+answers = ProbeAnswers(dict, ready, lambda accept: ready())
 probes = ProbesListener(HttpConfig(port=0), LogSettings(), answers, lambda *_: None)
 probes.start()
 print(probes.port, flush=True)

@@ -8,7 +8,15 @@ from math import inf
 import pytest
 
 from daemon.http.endpoints import JSON, Made
-from daemon.http.probes.messages import Query, Report, read_answer, write_answer
+from daemon.http.probes.messages import (
+    Query,
+    Report,
+    read_answer,
+    read_query,
+    read_report,
+    write_answer,
+    write_message,
+)
 
 
 def test_a_report_names_the_loops_that_are_stuck() -> None:
@@ -31,21 +39,21 @@ def test_a_daemon_that_reports_nothing_is_stuck_even_if_all_loops_rest() -> None
 @pytest.mark.parametrize("deadlines", [{}, {"a": 5.0, "b": 20.0}, {"rests": inf, "ended": -inf}])
 def test_a_report_arrives_as_it_was_sent(deadlines: dict[str, float]) -> None:
     stream, report = io.BytesIO(), Report.of(deadlines, now_s=10.0, silent_max_s=30.0)
-    report.write(stream)
+    write_message(stream, report)
     stream.seek(0)
-    assert Report.read(stream) == report
-    assert Report.read(stream) is None
+    assert read_report(stream) == report
+    assert read_report(stream) is None
 
 
 def test_a_query_and_its_answer_arrive_as_they_were_sent() -> None:
     stream, query = io.BytesIO(), Query("/metrics", "text/plain\n", {"head": 3})
     made = Made(b"line 1\nline 2\n", JSON, 503)
-    query.write(stream)
+    write_message(stream, query)
     write_answer(stream, made)
     stream.seek(0)
-    assert Query.read(stream) == query
+    assert read_query(stream) == query
     assert read_answer(stream) == made
-    assert Query.read(stream) is None
+    assert read_query(stream) is None
     assert read_answer(stream) is None
 
 
