@@ -284,7 +284,7 @@ def bind(host: str, port: int, key: str = "http.port") -> socket.socket:
         bound.close()
         raise ConfigError(
             "the HTTP address cannot be used",
-            hint="Set http.host and the port to a free address; port 0 selects a free port.",
+            hint=f"Set {key} to a free port (0 selects one), or its host to an address of this machine.",
             key=key,
             value=f"{host}:{port}",
             reason=getattr(error, "strerror", None) or str(error),

@@ -171,6 +171,7 @@ def test_a_port_in_use_is_a_configuration_error(daemon: Daemon) -> None:
         with pytest.raises(ConfigError) as caught, listening(daemon, probes_port=probes.port):
             pass
         assert caught.value.context["key"] == "http.probes_port"
+        assert "http.probes_port" in caught.value.hint, "and not the port of the site"
 
 
 PARENT = """
