@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from dev.stack.hive.java_build import HIVE_3
+from dev.stack.hive.java_build import HIVE_3, NEWEST
 
 
 Properties = dict[str, str]
@@ -27,6 +27,11 @@ HOUSEKEEPING = ",".join(
 )
 # Two MapReduce jobs in one process disturb each other: see the class.
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
+# Otherwise a drop and a call of a transaction can hang: see the class.
+DROPS_IN_TURN = {
+    "metastore.pre.event.listeners": "tideline.stack.DropsInTurn$Before",
+    "metastore.event.listeners": "tideline.stack.DropsInTurn$After",
+}
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
 _TXN_3 = "org.apache.hadoop.hive.metastore.txn"
@@ -147,13 +152,11 @@ def build_metastore_properties(
         "metastore.metrics.enabled": "false",
         "metastore.catalog.servlet.port": "-1",
         "metastore.task.threads.remote": HOUSEKEEPING,
-        # By default every 10 s. On Derby its statement, which scans all transactions, can deadlock with a
-        # commit. If the commit is the victim, the engine reports "Attempt to unlock lock ...".
-        "metastore.acid.txn.cleaner.interval": "30s",
         "hive.metastore.client.capability.check": "false",
         **_compactor(settings),
         **(_compaction_in_metastore(layout, settings) if settings.hive == HIVE_3 else {}),
         **_OF_VERSION.get(settings.hive, {}),
+        **(DROPS_IN_TURN if settings.hive == NEWEST and database.kind == "derby" else {}),
         **settings.extra,
     }
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from dev.fixtures.hive_tables import ACID, a_table
+from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.errors import SqlFailed
 from dev.stack.hive.sql_session import Session
+from handlers.structs.objects import Database
+
+
+DROPPED = 20
+"""Databases. Without ``DropsInTurn``, a drop among the first hundred hung for a minute; without the index of our
+schema, one of the first two."""
 
 
 def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(
@@ -67,6 +76,30 @@ def test_jobs_side_by_side_read_all_their_rows(source: ClusterEndpoints, databas
             limited = pool.submit(lambda: [second.rows(limit) for _ in range(4)])
     assert counted.result() == [[("500000",)]] * 4
     assert all(len(rows) == 1 for rows in limited.result())
+
+
+def test_databases_are_dropped_while_transactions_commit(source: ClusterEndpoints, database: str) -> None:
+    written, dropped = f"{database}_written", [f"{database}_dropped{n}" for n in range(DROPPED)]
+    done = threading.Event()
+
+    def write() -> None:
+        with WritingMetastore(source.metastore) as metastore:
+            while not done.is_set():
+                txn, _ = metastore.open_write(written, "t")
+                metastore.lock_for_insert(txn, written, "t")
+                metastore.commit_txn(txn)
+
+    with WritingMetastore(source.metastore) as metastore, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for db in (written, *dropped):
+            metastore.create_database(Database(name=db))
+            metastore.create_table(a_table(db, "t", parameters=ACID))
+        writers = [pool.submit(write) for _ in range(3)]
+        try:
+            for db in dropped:
+                metastore.drop_database(db, cascade=True)
+        finally:
+            done.set()
+    assert [writer.result() for writer in writers] == [None] * 3
 
 
 def test_source_and_target_are_two_clusters(source_sql: Session, target_sql: Session, database: str) -> None:

@@ -68,6 +68,10 @@ create table "TXN_COMPONENTS" (
   "TC_WRITEID" bigint
 );
 create index "TC_TXNID_INDEX" on "TXN_COMPONENTS" ("TC_TXNID");
+-- Not in Hive. A drop deletes the rows of its table here while it holds NOTIFICATION_SEQUENCE. On Derby, a scan for them
+-- waits for the rows of each commit in progress, which waits for NOTIFICATION_SEQUENCE. Derby does not see that the drop has
+-- two connections: all hang for a minute, then one of them fails.
+create index "TC_DATABASE_INDEX" on "TXN_COMPONENTS" ("TC_DATABASE", "TC_TABLE", "TC_PARTITION");
 
 create table "COMPLETED_TXN_COMPONENTS" (
   "CTC_TXNID" bigint not null,
