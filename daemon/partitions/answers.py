@@ -8,6 +8,7 @@ a truncation.
 from __future__ import annotations
 
 import time
+from bisect import insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -59,7 +60,12 @@ class PartitionsView(SourceView):
 
     def listed_tables(self) -> Sequence[str]:
         """Return the tables in the index, and those loaded for the first time."""
-        return sorted({*self.follower.indexed, *self.under_load})
+        indexed = self.follower.indexed
+        names = indexed.names()
+        for name in self.under_load:
+            if name not in indexed:
+                insort(names, name)
+        return names
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
         """Return each table with its columns and the progress of its load."""
@@ -67,7 +73,7 @@ class PartitionsView(SourceView):
 
     def counts(self) -> Answer:
         """Return how many partitions there are."""
-        return {"partitions": sum(self.follower.indexed.values())}
+        return {"partitions": sum(count for _, count in self.follower.indexed.items())}
 
     def read_expression(self, query: TableQuery) -> Expression | None:
         """Return the expression of a query, None if it has none, or if not read."""

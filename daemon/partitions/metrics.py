@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from daemon.process.metrics import ANSWER_BUCKETS_S, Metric, MetricTable
+from state.shared_tables import SharedTables
 
 
 _COSTS: Final = {
@@ -83,9 +84,9 @@ class PartitionMeasures:
         """Count partitions that differed from the source in a check."""
         self._metrics.drift.labels(self._projection).inc(count)
 
-    def set_sizes(self, indexed: Mapping[str, int], staged: int, expected: int) -> None:
+    def set_sizes(self, indexed: SharedTables[int], staged: int, expected: int) -> None:
         """Set the present size, and the progress of the loads."""
         self._metrics.tables.labels(self._projection).set(len(indexed))
-        self._metrics.indexed.labels(self._projection).set(sum(indexed.values()))
+        self._metrics.indexed.labels(self._projection).set(sum(count for _, count in indexed.items()))
         self._metrics.staged.labels(self._projection).set(staged)
         self._metrics.expected.labels(self._projection).set(expected)

@@ -71,7 +71,7 @@ def compare_partitions(
         fetched = yield from await_in_steps(calls.submit(methodcaller("get_partitions", db, table, names)))
         indexed += _compare_piece(names, columns, fetched, follower, name, comparison)
         yield
-    if indexed != follower.indexed.get(name, 0):
+    if indexed != (follower.indexed.get(name) or 0):
         surplus = set(follower.index.names(follower.index.prepare(name, ""))).difference(at_source)
         comparison.surplus_count, comparison.surplus = len(surplus), sorted(surplus)[:SHOWN_MAX]
     comparison.source_event_id = yield from await_in_steps(

@@ -23,10 +23,10 @@ from handlers.catalog.index.payload_reader import PayloadReader
 from handlers.catalog.index.table_records import read_counts
 from handlers.catalog.turns import Turns
 from handlers.structs.objects import Partition
-from state.changed_copy import changed_copy
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.partition_index import IndexedPartition, IndexSnapshot, PartitionIndex
 from state.partitions.index.records import NUMBERS
+from state.shared_tables import SharedTables
 from state.store import Store, Transaction
 
 
@@ -79,8 +79,8 @@ class PartitionFollower:
         """Shares the processor between readers and the catalog that applies events; set by the owner of
         both."""
         self._has_discarded = True
-        self.indexed: Mapping[str, int] = {}
-        """The tables for queries, with their numbers of partitions; replaced as a whole, for any thread."""
+        self.indexed = SharedTables[int]()
+        """The tables for queries, with their numbers of partitions; for any thread."""
 
     @property
     def rules_text(self) -> str:
@@ -102,9 +102,8 @@ class PartitionFollower:
         self._payloads = PayloadReader(self._store)
         self._has_discarded = True
         tables = set(self.index.tables())
-        self.indexed = {
-            name: count for name, count in read_counts(store, self._store).items() if name in tables
-        }
+        counts = read_counts(store, self._store)
+        self.indexed = SharedTables({name: count for name, count in counts.items() if name in tables})
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
@@ -171,7 +170,7 @@ class PartitionFollower:
     def check(self) -> None:
         """Assert that the index is consistent and every partition readable."""
         self.index.check()
-        assert self.indexed.keys() <= set(self.index.tables()), self.indexed
+        assert set(self.indexed) <= set(self.index.tables()), self.indexed.names()
         for name in self.indexed:
             partitions = self.index.partitions(self.index.prepare(name, ""))
             assert len(partitions) == self.indexed[name], name
@@ -184,4 +183,4 @@ class PartitionFollower:
             self._own.close()
 
     def _publish_counts(self, changed: Mapping[str, int | None]) -> None:
-        self.indexed = changed_copy(self.indexed, changed)
+        self.indexed.change(changed)

@@ -18,6 +18,7 @@ from state.partitions.index import records
 from state.partitions.index.records import IndexedTable
 from state.partitions.keys.column_types import PartitionColumn, parse_columns
 from state.partitions.keys.partition_key import KeySchema
+from state.shared_tables import SharedTables
 from state.store import Transaction
 
 
@@ -27,7 +28,7 @@ class IndexChange:
     def __init__(
         self,
         txn: Transaction,
-        tables: Mapping[str, IndexedTable],
+        tables: SharedTables[IndexedTable],
         publish: Callable[[Mapping[str, IndexedTable | None]], None],
         *,
         gives_versions: bool = True,

@@ -19,7 +19,6 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import Final, TypeVar
 
-from state.changed_copy import changed_copy
 from state.errors import NotFound
 from state.partitions.filters.binder import bind
 from state.partitions.filters.conditions import Condition, Leaf, all_of, compile_check
@@ -36,6 +35,7 @@ from state.partitions.index.records import IndexedTable
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
 from state.partitions.keys.column_types import PartitionColumn
+from state.shared_tables import SharedTables
 from state.store import Reader, Transaction, as_remote, prefix_end
 
 
@@ -62,13 +62,13 @@ class PartitionIndex:
         """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures the time of
         answers.
         """
-        self._attach(reader, dict(records.read_tables(reader)), PlanCache())
+        self._attach(reader, SharedTables(dict(records.read_tables(reader))), PlanCache())
         self._clock = clock
 
     def _attach(
         self,
         reader: Reader,
-        tables: dict[str, IndexedTable],
+        tables: SharedTables[IndexedTable],
         plans: PlanCache,
     ) -> None:
         self._reader = reader
@@ -80,8 +80,8 @@ class PartitionIndex:
         ``answers-unknown``."""
         self._scan = KeyScan(reader, plans, self.counts)
 
-    def known_tables(self) -> dict[str, IndexedTable]:
-        """Return all indexed tables; changes replace the dictionary and never modify it."""
+    def known_tables(self) -> SharedTables[IndexedTable]:
+        """Return all indexed tables, for any thread."""
         return self._tables
 
     def budget(self) -> AnswerBudget:
@@ -94,7 +94,7 @@ class PartitionIndex:
 
     def tables(self) -> list[str]:
         """Return the names of all indexed tables, sorted."""
-        return sorted(self._tables)
+        return self._tables.names()
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
         """Return a table's partition columns; raise NotFound without such a table."""
@@ -264,7 +264,7 @@ class PartitionIndex:
         return self._reader.get(records.version_key(self.table(name).number))
 
     def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
-        self._tables = changed_copy(self._tables, touched)
+        self._tables.change(touched)
 
 
 class IndexSnapshot(PartitionIndex):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from state.errors import NotFound
+from state.shared_tables import SharedTables
 from state.store import Transaction
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
@@ -32,7 +33,7 @@ Publish = Callable[[Mapping[str, TableTimelines | None], "Counter[str]"], None]
 class TimelineChange:
     """Changes of partitions and tables, applied in order."""
 
-    def __init__(self, txn: Transaction, tables: Mapping[str, TableTimelines], publish: Publish) -> None:
+    def __init__(self, txn: Transaction, tables: SharedTables[TableTimelines], publish: Publish) -> None:
         self._txn = txn
         self._before = tables
         self._publish = publish

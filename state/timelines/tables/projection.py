@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from state.changed_copy import changed_copy
 from state.errors import NotFound
+from state.shared_tables import SharedTables
 from state.store import Reader, Transaction
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.ignored_values import IgnoredValues
@@ -39,7 +39,7 @@ class Timelines:
     """All timelines of one projection, in memory; the store has the same content."""
 
     def __init__(self, tables: Mapping[str, TableTimelines] | None = None) -> None:
-        self._tables = dict(tables or {})
+        self._tables = SharedTables(tables)
         self.skipped: Counter[str] = Counter()
         """Ignored values since the start, by reason: ``no-time`` or ``stray``."""
 
@@ -56,11 +56,11 @@ class Timelines:
 
     def tables(self) -> list[str]:
         """Return the names of all followed tables, sorted."""
-        return sorted(self._tables)
+        return self._tables.names()
 
     def followed(self) -> Collection[str]:
-        """Return the names of all followed tables in no order; it costs nothing."""
-        return self._tables.keys()
+        """Return the names of all followed tables, to look for one of them; it costs nothing."""
+        return self._tables
 
     def settings(self, table: str) -> TableSettings:
         """Return a table's settings; raise NotFound without timelines of it."""
@@ -118,7 +118,7 @@ class Timelines:
         return table
 
     def _publish(self, touched: Mapping[str, TableTimelines | None], skipped: Counter[str]) -> None:
-        self._tables = changed_copy(self._tables, touched)
+        self._tables.change(touched)
         self.skipped.update(skipped)
 
 

@@ -76,7 +76,7 @@ def test_events_are_applied_and_tables_are_loaded_between_the_batches_of_a_surve
     surveyed.apply()
     assert f"{DB}.new" in surveyed.index.indexed
     surveyed.finish()
-    assert surveyed.index.indexed == {f"{DB}.{name}": 1 for name in ("a1", "a2", "b1", "b3", "new")}
+    assert surveyed.index.indexed.items() == [(f"{DB}.{name}", 1) for name in ("a1", "a2", "b1", "b3", "new")]
 
 
 def test_tables_that_changed_rules_exclude_are_forgotten_and_others_stay(surveyed: Surveyed) -> None:
@@ -86,7 +86,7 @@ def test_tables_that_changed_rules_exclude_are_forgotten_and_others_stay(surveye
     surveyed.source.create("c1")
     surveyed.apply()
     surveyed.finish()
-    assert surveyed.index.indexed.keys() == {f"{DB}.b1", f"{DB}.b2", f"{DB}.c1"}
+    assert surveyed.index.indexed.names() == [f"{DB}.b1", f"{DB}.b2", f"{DB}.c1"]
 
 
 def test_a_table_that_disappeared_without_an_event_is_forgotten(surveyed: Surveyed) -> None:
@@ -106,7 +106,7 @@ def test_an_interrupted_survey_begins_again_also_if_the_rules_are_the_old_ones(s
     surveyed.open("a*")
     assert not surveyed.projection.is_surveyed
     surveyed.finish()
-    assert surveyed.index.indexed.keys() == {f"{DB}.{name}" for name in ("a1", "a2", "a3")}
+    assert surveyed.index.indexed.names() == [f"{DB}.{name}" for name in ("a1", "a2", "a3")]
 
 
 def test_a_survey_waits_with_growing_pauses_for_a_metastore_that_is_away(surveyed: Surveyed) -> None:
@@ -131,7 +131,7 @@ def test_a_survey_waits_with_growing_pauses_for_a_metastore_that_is_away(surveye
         surveyed.step()
         surveyed.now_s += 100
     surveyed.finish()
-    assert surveyed.index.indexed[f"{DB}.a1"] == 2
+    assert surveyed.index.indexed.get(f"{DB}.a1") == 2
 
 
 def test_a_table_that_an_event_changes_while_it_is_surveyed_is_loaded(surveyed: Surveyed) -> None:
