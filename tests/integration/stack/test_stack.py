@@ -19,8 +19,8 @@ from handlers.structs.objects import Database
 
 
 DROPPED = 20
-"""Databases. Without ``DropsInTurn``, a drop among the first hundred hung for a minute; without the index of our
-schema, one of the first two."""
+"""Databases. Without ``DropsInTurn``, a drop among the first hundred hung for a minute; without the index of
+our schema, one of the first two."""
 
 
 def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(
