@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -20,6 +21,7 @@ from starlette.responses import Response
 from daemon.http.endpoints import JSON, address_of, build_response, problem_response, read_parameters
 from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
 from daemon.http.transport.answering import Answering, Lane
+from daemon.http.transport.connections import Connection
 from daemon.waits.conditions import Condition, Unresolved, WaitKind
 from daemon.waits.waits import Waits
 from state.errors import BadInput, TidelineError
@@ -65,12 +67,12 @@ def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
             given = read_parameters(request, frozenset(parameters))
             timeout_s = _read_timeout(given.pop(_TIMEOUT.name, None))
             kind = _find_kind(known, given)
-            with request.state.connection.set_aside():
-                found = await _first(request, _wait(request, waits, kind, given, timeout_s))
+            with request.state.connection.set_aside(), _cancelled_if_left(request.state.connection):
+                found = await _wait(request, waits, kind, given, timeout_s)
         except TidelineError as error:
             return problem_response(error)
-        if found is None:
-            return Response(status_code=499)  # the client has left
+        except _Left:
+            return Response(status_code=499)
         answer = WaitAnswer(
             condition=kind.name,
             source=found.source,
@@ -79,7 +81,7 @@ def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
             left_out=list(found.left_out),
             waited_s=round(time.monotonic() - began_s, 3),
         )
-        return build_response(orjson.dumps(asdict(answer)), JSON)
+        return build_response(orjson.dumps(answer), JSON)
 
     operation = Operation(
         path=PATH,
@@ -102,20 +104,33 @@ async def _wait(
     return await waits.wait(condition, timeout_s)
 
 
-async def _first(request: Request, wait: Any) -> Any:
-    """Return the result of ``wait``, or None if the client leaves before."""
-    waiting, leaving = asyncio.ensure_future(wait), asyncio.ensure_future(_leave(request))
+class _Left(Exception):  # noqa: N818 - it is no error
+    """The client has left."""
+
+
+@contextmanager
+def _cancelled_if_left(connection: Connection) -> Iterator[None]:
+    """Cancel the task of this request if the client leaves, and raise ``_Left``. A second task that receives
+    the end of the connection would take as much memory and time again.
+    """
+    task, has_left = asyncio.current_task(), False
+    assert task is not None
+
+    def leave() -> None:
+        nonlocal has_left
+        has_left = True
+        task.cancel()
+
+    connection.left, before = leave, connection.left
     try:
-        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result() if waiting.done() else None
+        yield
+    except asyncio.CancelledError:
+        if not has_left:
+            raise
+        task.uncancel()
+        raise _Left from None
     finally:
-        for task in (waiting, leaving):
-            task.cancel()
-
-
-async def _leave(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        connection.left = before
 
 
 def _read_timeout(value: str | None) -> float:

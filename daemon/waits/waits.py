@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,18 +37,13 @@ class _Waiter:
     answered: asyncio.Future[Reached]
     """The result that is true."""
 
-    def call(self, deliver: Callable[[], None]) -> None:
-        """Have the event loop call ``deliver``."""
-        with suppress(RuntimeError):  # the loop has ended, and no one waits any more
-            self.loop.call_soon_threadsafe(deliver)
-
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
     """All waits for equal conditions."""
 
     condition: Condition
-    waiters: list[_Waiter] = field(default_factory=list)
+    waiters: dict[_Waiter, None] = field(default_factory=dict)
     last: Reached = field(default_factory=lambda: Reached(is_true=False))
 
 
@@ -81,8 +76,7 @@ class Waits:
             self._is_closed = True
             self._changed.notify()
             ended = [waiter for waiting in self._waiting.values() for waiter in waiting.waiters]
-        for waiter in ended:
-            waiter.call(partial(_fail, waiter, _stopping()))
+        _call(ended, partial(_fail, error=_stopping()))
 
     async def wait(self, condition: Condition, timeout_s: float) -> Reached:
         """Return once the condition is true; raise NotYet, Overloaded, Interrupted, and the errors of
@@ -132,7 +126,7 @@ class Waits:
                 waiting = self._waiting[condition] = _Waiting(condition)
                 for projection in condition.projections:
                     self._by_projection.setdefault(projection, {})[waiting] = None
-            waiting.waiters.append(waiter)
+            waiting.waiters[waiter] = None
             self._due[waiting] = None
             self._start()
             self._changed.notify()
@@ -142,7 +136,7 @@ class Waits:
         with self._changed:
             self._number -= 1
             self._metrics.present.set(self._number)
-            waiting.waiters.remove(waiter)
+            del waiting.waiters[waiter]
             if waiting.waiters:
                 return
             del self._waiting[waiting.condition]
@@ -188,8 +182,24 @@ class Waits:
             deliver = partial(_deliver, reached=reached)
         except BaseException as error:  # noqa: BLE001 - it is raised where the condition is waited for
             deliver = partial(_fail, error=error)
-        for waiter in waiters:
-            waiter.call(partial(deliver, waiter))
+        _call(waiters, deliver)
+
+
+def _call(waiters: Iterable[_Waiter], deliver: Callable[[_Waiter], None]) -> None:
+    """Have the event loop deliver to each waiter, in one call: each call wakes the loop and costs a system
+    call, and thousands of them took longer than the answers.
+    """
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
+    for waiter in waiters:
+        by_loop.setdefault(waiter.loop, []).append(waiter)
+    for loop, each in by_loop.items():
+        with suppress(RuntimeError):  # the loop has ended, and no one waits any more
+            loop.call_soon_threadsafe(_deliver_all, each, deliver)
+
+
+def _deliver_all(waiters: Iterable[_Waiter], deliver: Callable[[_Waiter], None]) -> None:
+    for waiter in waiters:
+        deliver(waiter)
 
 
 def _deliver(waiter: _Waiter, reached: Reached) -> None:

@@ -44,6 +44,8 @@ class Connection:
         """None during the TLS handshake."""
         self.set_aside: Callable[[], AbstractContextManager[None]] = _not_admitted
         """Takes the connection out of the limits while its request waits; another limit then holds."""
+        self.left: Callable[[], object] = _ignore
+        """Called when the client leaves before its answer."""
 
     def waits_since(self) -> float | None:
         """Return since when it waits for its client; None during a request."""
@@ -92,6 +94,7 @@ class Connections:
         """Forget a connection that has ended."""
         self._remove(connection)
         self._aside.discard(connection)
+        connection.left()
 
     def sweep(self) -> None:
         """Close the connections that exceed a limit of time."""
@@ -147,6 +150,10 @@ class Connections:
         self._refused(reason)
         self._remove(connection)
         connection.abort()
+
+
+def _ignore() -> None:
+    pass
 
 
 def _not_admitted() -> AbstractContextManager[None]:
