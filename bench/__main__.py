@@ -54,8 +54,9 @@ medians unless their name says otherwise.
 
 ![How many times faster than a rival each case is](pictures/performance-rivals.svg)
 
-A verified copy and a forwarded call cost more than without Tideline, and Spark takes longer to start than
-DistCp to copy. The cost of a filter and of a cover does not grow with the data, unlike that of their rivals:
+A verified copy and a forwarded call cost more than without Tideline, and a copy job of Spark takes
+longer than DistCp. The cost of a filter, and of a cover without holes, does not grow with the data, unlike
+that of their rivals:
 
 ![The cost of a filter and of a cover, over the size of their data](pictures/performance-sizes.svg)
 

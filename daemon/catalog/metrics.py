@@ -20,7 +20,7 @@ class CatalogMetrics(MetricTable):
 
     timelines = Metric(Gauge, "tideline_timelines", "Timelines.")
     runs = Metric(Gauge, "tideline_timeline_runs", "Runs in all timelines.")
-    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables that wait for their load.")
+    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables waiting for their load.")
     loads = Metric(
         Counter, "tideline_timeline_rebuilds", "Tables loaded from the source, by reason.", "reason"
     )

@@ -30,12 +30,12 @@ class PartitionMetrics(MetricTable):
     staged = Metric(
         Gauge,
         "tideline_partitions_loading_staged",
-        "Partitions loaded so far of the tables in progress.",
+        "Partitions loaded so far, of the tables being loaded.",
     )
     expected = Metric(
         Gauge,
         "tideline_partitions_loading_expected",
-        "Partitions at the source of the tables in progress.",
+        "Partitions at the source, of the tables being loaded.",
     )
     drift = Metric(
         Counter, "tideline_partitions_drift", "Partitions that differed from the source in a check."
@@ -46,7 +46,7 @@ class PartitionMetrics(MetricTable):
     caps_hit = Metric(
         Counter,
         "tideline_partitions_caps_hit",
-        "Planned filters with joined ranges, because there were too many.",
+        "Planned filters whose ranges were joined, because there were too many.",
     )
     rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.")
     answers_unknown = Metric(
