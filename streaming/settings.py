@@ -1,7 +1,7 @@
 """The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
 
-The daemon builds it from its configuration file; tests build it directly. Defaults, bounds and descriptions
-are stated here and nowhere else: the configuration reads them from these classes (``daemon.config.section``).
+The daemon builds it from its configuration file; tests build it directly. Only this module states defaults,
+bounds and descriptions: the configuration reads them from these classes (``daemon.config.section``).
 ``state.columns.rules`` has the thresholds of columns and types. Times are in seconds unless their name says
 otherwise.
 """
@@ -136,9 +136,7 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session.
-    ``conf`` is passed to Spark unchanged and takes precedence over Tideline's settings.
-    """
+    """The Spark session. Spark gets ``conf`` unchanged; it takes precedence over Tideline's settings."""
 
     master: str = "local[2]"
     """'local[N]' runs in the driver with N cores; 'k8s://...', 'yarn' and 'spark://...' use executors."""

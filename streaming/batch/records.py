@@ -38,7 +38,7 @@ from streaming.storage.port import Storage
 
 Record = TypeVar("Record")
 KEPT: Final = 100
-"""Number of past batches whose records are kept for troubleshooting."""
+"""Number of past batches whose records remain for troubleshooting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def decode_layout(form: Mapping[str, Any]) -> Layout:
 
 
 FINE_HOURS: Final = 48
-"""Older hours are combined into days."""
+"""Older hours become days."""
 
 
 class HourCountsFile:

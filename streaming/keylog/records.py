@@ -4,7 +4,7 @@ A ``KeyRequest`` is one use of a key in a query. Its texts come from other syste
 or cuts text that some database cannot store (NUL, which PostgreSQL refuses; lone surrogates; more characters
 than a column has): all databases hold the same.
 
-Positions of query sources are stored as they are, or deflated if they are long. A source of files records
+The log stores positions of query sources as they are, or deflated if they are long. A source of files records
 every file in its directory: 200,000 of them are 30 MB. This is more than MySQL accepts in one packet by
 default, and would be written with each batch. File names shrink to a tenth of their size.
 """

@@ -50,7 +50,7 @@ class RowComparison:
     def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
         """Add a difference for every partition whose rows differ; return the number of rows at the source.
 
-        A table whose rows Spark cannot read at the source is counted as not compared; the result is None.
+        A table whose rows Spark cannot read at the source counts as not compared; the result is None.
         """
         count = 0
         for page in _pages(source):
@@ -151,7 +151,7 @@ class RowSummary:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """How the files of one table on one side are read."""
+    """How to read the files of one table on one side."""
 
     columns: Sequence[tuple[str, str]]
     """Names and Hive types, without partition columns."""
@@ -173,9 +173,7 @@ def find_format(input_format: str | None) -> str:
 def summarize_rows(
     spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles]
 ) -> dict[str, RowSummary]:
-    """Return the visible rows of each partition, by name.
-    Raises Unsupported for files that cannot be read like this.
-    """
+    """Return the visible rows of each partition, by name. Raises Unsupported for other files."""
     summaries = dict.fromkeys(files, RowSummary())
     for name, each in files.items():
         if each.plain and each.deletes:

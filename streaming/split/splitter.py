@@ -1,6 +1,6 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column: plain rows by their own parser
+Spark parses every row once, each key as the type of its column: plain rows by their own parser
 (``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that is
 impossible (a value of another kind, a scalar above deeper keys, not JSON at all), it leaves the row's text in
 an extra field. Only such *doubtful* rows get a second parse, as text, which finds the lost parts. So the

@@ -1,7 +1,7 @@
 """The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
 driver's disk do not need the JVM.
 
-Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved.
+Tables and checkpoints may be anywhere Spark can write, and Hadoop can move everything that Spark wrote.
 (``handlers.files`` copies between clusters without a JVM and has no moves.)
 
 On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server

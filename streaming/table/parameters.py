@@ -1,9 +1,9 @@
 """Parameters that Tideline keeps on a flat table and its partitions,
 and the limits of names and texts in a metastore.
 
-The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a
-column of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md
-§0.8, §1, §7).
+The client checks the limits. A metastore needs 20 seconds of retries to refuse a text that exceeds a column
+of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8, §1,
+§7).
 """
 
 from __future__ import annotations

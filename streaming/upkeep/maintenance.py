@@ -134,7 +134,7 @@ class UpkeepResult:
     dropped: int = 0
     deleted: int = 0
     refused: str = ""
-    """Why no hour may be dropped; empty if dropping is allowed."""
+    """Why it may drop no hour; empty if it may."""
     open: tuple[OpenHour, ...] = ()
     """The hours that are not sealed, in order."""
 

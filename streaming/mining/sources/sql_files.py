@@ -31,7 +31,7 @@ class SqlFilesSource:
     name: str
     directory: Directory
     user: str = ""
-    """The user to whom the queries are attributed."""
+    """The user of the queries."""
     is_standing: bool = True
     file_bytes: int = 1024 * 1024
     clock: Callable[[], float] = time.time
