@@ -249,7 +249,7 @@ class FlatSettings:
                 "the dead letters must be on the same file system as the table",
                 dead_letters=self.dead_letters,
                 location=self.location,
-                hint="Files are moved there, which is impossible between file systems.",
+                hint="Tideline moves files there, which is impossible between file systems.",
             )
         _check_partition_columns(self.partition_columns)
         for part in (self, self.source, self.event_time, self.sealing, self.limits):

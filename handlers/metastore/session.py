@@ -205,7 +205,7 @@ class Session:
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
-            f"Hive {connection.hive_version} has no {call}.",
+            f"Hive {connection.hive_version} has no {call}",
             call=call,
             hive_version=str(connection.hive_version),
             address=str(connection.address),

@@ -202,7 +202,7 @@ class ReplicationProjection:
             )
         if self.pause.since_s() is not None:
             raise InvalidRequest(
-                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' before."
+                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' first."
             )
         store_request(request, self._store)
         return request

@@ -172,7 +172,7 @@ class Kerberos:
         except GssapiError as error:
             raise self._failed("an answer has no valid signature", error) from error
         if self._protection == "auth-conf" and not encrypted:
-            raise LoginFailed("an answer is not encrypted", principal=self._service)
+            raise LoginFailed("the metastore sent an unencrypted answer", principal=self._service)
         return message
 
     def _choose_protection(self, challenge: bytes) -> bytes:
