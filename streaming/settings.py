@@ -125,7 +125,7 @@ class EventTime:
     future_s: Annotated[int, Interval(ge=0, le=7 * DAY_S)] = 3_600
     """How far ahead of the clock an event may be; events further ahead are dead letters."""
     lateness_s: Annotated[int, Interval(ge=0, le=30 * DAY_S)] = 900
-    """An hour is sealed when the watermark is this far past its end."""
+    """The driver seals an hour when the watermark is this far past its end."""
     grace_s: Annotated[int, Interval(ge=0, le=365 * DAY_S)] = DAY_S
     """Events further than this behind the watermark are too late; at least lateness_s."""
     too_late: LatePolicy = LatePolicy.TO_DEAD_LETTERS
@@ -149,7 +149,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """When hours are compacted, and how long replaced files are kept."""
+    """When to compact hours, and how long to keep replaced files."""
 
     file_bytes: Annotated[int, Interval(ge=1_048_576, le=1 << 40)] = 256 * 1024 * 1024
     """Size of a sealed hour's files."""

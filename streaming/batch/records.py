@@ -174,7 +174,7 @@ class BatchRecords:
         self._write(staged.batch, "staged", staged.to_json())
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
-        """Record that the batch is done, and delete the records of old batches."""
+        """Record the end of the batch, and delete the records of old batches."""
         finished = replace(staged, done=True)
         self.save_staged(finished)
         if staged.batch >= KEPT:

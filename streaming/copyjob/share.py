@@ -1,4 +1,4 @@
-"""Shares of a copy job: how a list of copies is split into shares, and the task that copies one.
+"""Shares of a copy job: the division of a list of copies into shares, and the task that copies one.
 
 A share is the work of one task. It is the unit repeated when a process is lost and the step in which progress
 is reported, so shares are small. A file costs its bytes and a constant, because opening and publishing it

@@ -90,8 +90,8 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
     """Yield the path of the archive and an empty directory next to it; the file NAME that the block writes
     there becomes the archive.
 
-    Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if
-    another process writes it.
+    Raises ConfigError if the configuration switches the archive off or its directory is not writable, and
+    StateLocked if another process writes it.
     """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)):

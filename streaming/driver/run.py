@@ -5,8 +5,8 @@ batch or while the source is silent. Batches run in a thread of Spark, idle main
 one lock serializes them, because a table has one writer.
 
 Progress events are values, one after every batch; the process that started the driver turns them into
-metrics. An error ends the run and is raised unchanged, not as Spark's account of it. The supervisor decides
-whether to start the driver again.
+metrics. An error ends the run and reaches the caller unchanged, not as Spark's account of it. The supervisor
+decides whether to start the driver again.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ indefinitely."""
 EARLIEST_S: Final = 946_684_800
 """The year 2000: queries dated earlier have a wrong time."""
 CHARS_PLAIN: Final = 64 * 1024
-"""Positions up to this length are stored as they are."""
+"""Positions up to this length stay as they are."""
 BYTES_MAX: Final = 256 << 20
 """Longer positions are not unpacked: no source has them."""
 STORED_CHARS_MAX: Final = 12 << 20

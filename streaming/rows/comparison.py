@@ -64,7 +64,9 @@ class RowComparison:
         return count
 
     def _summarize_target(self, table: OneTable, names: Sequence[str]) -> dict[str, RowSummary] | str:
-        """Return the rows of the target, or why they cannot be read although those of the source can."""
+        """Return the rows of the target, or why Spark cannot read them although it can read those of the
+        source.
+        """
         try:
             return self._summarize(table, names)
         except (Unsupported, _Unreadable) as error:
@@ -260,9 +262,7 @@ def _lookup(names: Mapping[Location, str], place: Any) -> str:
 
 
 def to_spark_type(hive_type: str) -> str:
-    """Return the type in Spark's spelling;
-    texts of limited length are read as strings. Raises Unsupported.
-    """
+    """Return the type in Spark's spelling; texts of limited length become strings. Raises Unsupported."""
     if _UNREADABLE.search(hive_type):
         raise Unsupported("Spark cannot read the type", type=hive_type[:200])
     return _LOCAL_TIME.sub("timestamp", _CHARACTERS.sub("string", hive_type))

@@ -6,7 +6,7 @@ Tables and checkpoints may be anywhere Spark can write, and Hadoop can move ever
 
 On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server
 followed by a removal, and a crash in between leaves both. The copy is complete then (an object appears only
-when it is complete), so only the source is removed.
+when it is complete), so this removes only the source.
 
 Whether a small record is written to a temporary name and renamed, or written in place, depends on its own
 location: a checkpoint may be on HDFS while its table is in an object store. ``open_storage`` therefore

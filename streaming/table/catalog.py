@@ -5,9 +5,9 @@ Spark (``spark_catalog``) differ only in how a call travels and how compare-and-
 covers that difference.
 
 On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error
-message reveals that a race was lost ("The table has been modified", reference: flat-tables-hive4.md §6). The
-server does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore,
-so a count would soon be wrong.
+message reveals a lost race ("The table has been modified", reference: flat-tables-hive4.md §6). The server
+does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore, so a
+count would soon be wrong.
 """
 
 from __future__ import annotations

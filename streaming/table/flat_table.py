@@ -52,7 +52,7 @@ class HourPartition:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the hour was compacted and no row has arrived since."""
+        """Whether the hour is compacted, and no row has arrived since."""
         return self.parameters.get(SEALED) == "true"
 
 

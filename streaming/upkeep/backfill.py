@@ -1,5 +1,5 @@
-"""Backfill: past hours are split again from the raw table,
-so that keys requested since then have their values there too.
+"""Backfill: splits past hours again from the raw table, so that keys requested since then have their values
+there too.
 
 The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
 hour are read from it, split with all current columns, and replace the hour like any rewriting. A backfill

@@ -11,8 +11,8 @@ takes these steps:
    (``streaming.batch.schema_evolution.begin_promotion``). From now on every new file holds their values as
    text, marked so that Spark does not filter by them (``streaming.split.pushdown_guard``). Readers read such
    a file correctly under both types.
-2. Each older hour is rewritten in this form, a few between two batches. Values that did not fit stay in
-   ``_rescued`` for now, so a numeric column shows no text that is not a number.
+2. The driver rewrites each older hour in this form, a few between two batches. Values that did not fit stay
+   in ``_rescued`` for now, so a numeric column shows no text that is not a number.
 3. When no older hour is left, the table's type is changed by compare-and-set.
 4. Sealed hours with rows in ``_rescued`` are rewritten once more, because their values fit now
    (``maintenance.find_outgrown``).

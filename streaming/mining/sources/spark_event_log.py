@@ -8,8 +8,8 @@ The field ``description`` contains a statement only if the query comes from one 
 servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Mining reads
 both, so a key may count twice, while its user and day count once.
 
-Adaptive execution writes updated plans while a query runs. The first plan is complete; a later one is read
-only if the log does not contain the first.
+Adaptive execution writes updated plans while a query runs. The first plan is complete; mining reads a later
+one only if the log does not contain the first.
 """
 
 from __future__ import annotations

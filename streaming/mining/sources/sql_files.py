@@ -26,7 +26,7 @@ DAY_S: Final = 86_400
 
 @dataclass(slots=True)
 class SqlFilesSource:
-    """SQL files below a directory; other files are ignored."""
+    """SQL files below a directory; mining ignores other files."""
 
     name: str
     directory: Directory
