@@ -94,7 +94,7 @@ class CatalogObserver:
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, timelines: int, runs: int) -> None:
-        """Set the present numbers of timelines and runs."""
+        """Set the current numbers of timelines and runs."""
         self._metrics.timelines.labels(self._projection).set(timelines)
         self._metrics.runs.labels(self._projection).set(runs)
 

@@ -84,7 +84,7 @@ class PartitionMeasures:
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, indexed: Mapping[str, int], staged: int, expected: int) -> None:
-        """Set the present size, and the progress of the loads."""
+        """Set the current size, and the progress of the loads."""
         self._metrics.tables.labels(self._projection).set(len(indexed))
         self._metrics.indexed.labels(self._projection).set(sum(indexed.values()))
         self._metrics.staged.labels(self._projection).set(staged)

@@ -89,7 +89,7 @@ def keep_partition_marks(
     """Give the next states of the target's partitions the marks that these have,
     unless a transaction changes them.
 
-    ``names`` are the present names of the partitions, in the same order. A partition that the target lacks
+    ``names`` are the current names of the partitions, in the same order. A partition that the target lacks
     keeps the mark in its object.
     """
     remove_unreliable(partitions, owner, context.source)

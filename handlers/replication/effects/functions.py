@@ -128,7 +128,7 @@ def report(name: str, event_id: int, error: TidelineError, context: Context) -> 
 
 
 def load(event_id: int, context: Context) -> None:
-    """Create the present functions of the source; replay of events after ``event_id`` follows."""
+    """Create the current functions of the source; replay of events after ``event_id`` follows."""
     db = context.policy.source_db
     for name in context.source.function_names(db):
         with suppress(NotFound):

@@ -144,7 +144,7 @@ _UNDOES = {_ADDED: _DROPPED, _DROPPED: _ADDED, _INSERTED: _OVERWRITTEN}
 
 
 def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration]) -> bool:
-    """Whether repeating the ``earlier`` alterations would undo the present ones in ``altered``."""
+    """Whether repeating the ``earlier`` alterations would undo the current ones in ``altered``."""
     return any((table, _UNDOES.get(what, what)) in earlier for table, what in altered)
 
 

@@ -115,7 +115,7 @@ class _TableLoader:
         if table is not None:
             obstacle = find_source_obstacle(table, self._tools.policy, self._tools.source)
         if table is None or obstacle is not None:
-            if obstacle != SWITCHED_OFF:  # otherwise the target keeps its present rows
+            if obstacle != SWITCHED_OFF:  # otherwise the target keeps its current rows
                 self._target.remove_replicated()
             return LoadedTable(self._table, snapshot.event_id, exists=False, obstacle=obstacle)
         target = self._target.create(snapshot)  # step 2
