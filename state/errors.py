@@ -164,7 +164,7 @@ class ServerFault(Transient):
 
 
 class TooManyFailures(Transient):
-    """Several tables failed in a short time. The cause is probably not in the tables, so the quarantine takes
+    """Several tables failed in a short time. The cause is probably not in the tables, so Tideline quarantines
     no further ones.
     """
 
