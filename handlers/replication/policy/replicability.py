@@ -76,13 +76,13 @@ ICEBERG_TABLE: Final = Obstacle(
 )
 DELTA_TABLE: Final = Obstacle(
     "delta",
-    "Delta Lake tables are not replicated: which of their files are read depends on the log in _delta_log",
+    "Delta Lake tables are not replicated: the log in _delta_log decides which files readers use",
 )
 HUDI_TABLE: Final = Obstacle(
-    "hudi", "Hudi tables are not replicated: which of their files are read depends on the timeline in .hoodie"
+    "hudi", "Hudi tables are not replicated: the timeline in .hoodie decides which files readers use"
 )
 PAIMON_TABLE: Final = Obstacle(
-    "paimon", "Paimon tables are not replicated: which of their files are read depends on their snapshots"
+    "paimon", "Paimon tables are not replicated: their snapshots decide which files readers use"
 )
 SYMLINK_TABLE: Final = Obstacle(
     "symlink", "symlink tables are not replicated: their files name other files by their paths at the source"
