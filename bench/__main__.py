@@ -49,13 +49,14 @@ which does not write this page. `make stack` downloads the real components (a Ja
 Hive).
 
 Limits come from the design: ≤ and ≥ bound the value itself, {TIMES}N says how many times better than the
-rival it must be. Rivals are measured in the same run. Rows without a limit explain others. Figures are
+rival it must be. Each run measures the rivals as well. Rows without a limit explain others. Figures are
 medians unless their name says otherwise.
 
 ![How many times faster than a rival each case is](pictures/performance-rivals.svg)
 
-A copy that is verified and a call that is forwarded cost more than without Tideline, and Spark starts slower
-than DistCp copies. What grows with the data for others does not grow here:
+A verified copy and a forwarded call cost more than without Tideline, and a copy job of Spark takes
+longer than DistCp. The cost of a filter, and of a cover without holes, does not grow with the data, unlike
+that of their rivals:
 
 ![The cost of a filter and of a cover, over the size of their data](pictures/performance-sizes.svg)
 

@@ -1,9 +1,9 @@
-"""The catalog projection alone, without a server:
-events per second into timelines in a SQLite file, and the first load of a table.
+"""The catalog projection alone, without a server: events per second into timelines in a SQLite file, and the
+first load of a table.
 
-Events are passed as the consumer passes them, with their partitions still as text. The measured time includes
-looking up the table, decoding the partition, changing the timelines, and committing them durably with the
-position, in batches of 500.
+The benchmark passes events as the consumer does, with their partitions still as text. The measured time
+includes looking up the table, decoding the partition, changing the timelines, and committing them durably
+with the position, in batches of 500.
 """
 
 from __future__ import annotations

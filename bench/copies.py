@@ -2,9 +2,9 @@
 HDFS to HDFS. The plain copy only reads and writes: ``shutil.copyfile`` on disk, the same HDFS client on HDFS.
 It verifies no checksum and writes under the final name. On disk it waits until each file is durable, and at
 the end until their names are. Hive records no checksums for disks; the rows ``disk_md5`` have the MD5s that
-the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the
-files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM, as
-does Hadoop's DistCp, which is measured in the same run.
+the test stack records. Both ways run in turn, and the rows compare medians. ``--quick`` copies a quarter of
+the files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM,
+as does their rival, Hadoop's DistCp.
 """
 
 from __future__ import annotations

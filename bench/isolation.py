@@ -1,8 +1,8 @@
 """The costs that policies in trouble cause for the other policies of their daemon.
 
 Twenty policies follow writers at 20 transactions per second. ``visible`` is their latency, as in the
-benchmark ``policies``, next to two others, of which one has a stopped target and one a full state disk. The
-disk is a file system in memory, which only root may mount; otherwise that policy is left out.
+benchmark ``policies``, next to two others: one with a stopped target, and one with a full state disk. The
+disk is a file system in memory, which only root may mount; without root, the benchmark omits that policy.
 ``visible_loading`` is the latency while one more policy loads a table of ``FILES`` files. The limit of both
 is 1.2 times the latency of the twenty alone.
 

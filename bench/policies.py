@@ -4,14 +4,14 @@ delay of commits.
 Each number of policies has its own databases on the source, with one small transactional table each, and its
 own daemon, which bootstraps one policy for each database. ``follows`` is the time from the first start of the
 daemon until all of them are bootstrapped and follow, ``restart`` the time from a later start until they
-follow. Counts and the idle figures are read after the first start, while nothing is written; ``idle_cpu``
+follow. Counts and the idle figures come from the time after the first start without writes; ``idle_cpu``
 includes the process for probes. Then writers insert into one database after the other, at 3 and at 20
 transactions per second over all of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor
 time of the daemon from the first commit until the last one is visible, including its idle use, divided by the
 events that the source logged. ``rss_busy`` is the highest value in that time. Latencies are those of
 ``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``page`` is the median time of an
-answer while nothing is written, ``samples`` the number of metrics, and ``stop`` the time from the signal
-until the daemon has ended. ``--quick`` leaves out the largest number and measures for a shorter time.
+answer without writes, ``samples`` the number of metrics, and ``stop`` the time from the signal until the
+daemon has ended. ``--quick`` omits the largest number and measures for a shorter time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Timelines compared with the recursion over sets (as in
-Lens) and with roaring bitmaps (package ``pyroaring``).
+"""Timelines compared with the recursion over sets (as in Lens) and with roaring bitmaps (package
+``pyroaring``).
 
 Seeded data of one year (525,600) and ten years (5,258,880) of minutes, with the periods MINUTELY to YEARLY.
-The results of all candidates are compared before they are timed. Nothing here waits or uses threads, so times
-are processor times. ``--quick`` omits the rivals of ten years.
+The benchmark compares the results of all candidates before it times them. Nothing here waits or uses threads,
+so times are processor times. ``--quick`` omits the rivals of ten years.
 """
 
 from __future__ import annotations

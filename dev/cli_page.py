@@ -20,10 +20,10 @@ _INTRODUCTION: Final = """\
 The help of every command. `tideline COMMAND --help` prints the same.
 
 - **Where.** Commands that a daemon answers have `--url` (or `TIDELINE_URL`) and work from any machine, with a
-  token from `--token-file`. [The others](#commands-without-an-address) run beside the state directory of the
-  daemon, with its configuration.
-- **Output.** `-o json`, `-o yaml` and `-o name` are for programs. `-o wide` leaves nothing out. Colours
-  appear on terminals only, and not if `NO_COLOR` is set.
+  token from `--token-file`. [The others](#commands-without-an-address) run on the machine with the state
+  directory of the daemon, with its configuration.
+- **Output.** `-o json`, `-o yaml` and `-o name` are for programs. `-o wide` omits nothing. Colours appear on
+  terminals only, and not if `NO_COLOR` is set.
 - **Errors** go to standard error and begin with `Error [CODE]:`; [Errors](ERRORS.md) lists the codes. With
   `-o json` they are JSON as well. Exit codes are 0 for success, 1 for failure and 2 for wrong usage.
 - **Completion**: add `source <(tideline completion bash)` to `~/.bashrc`.

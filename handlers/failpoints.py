@@ -1,10 +1,10 @@
 """Named points at which a crash test can kill the process, or hold one of its threads.
 
-Some steps (a metastore call, a decision) are not marked by a unique system call and cannot be hit from
-outside, so the code names them. ``failpoint("x")`` does nothing unless one of two variables is set:
+Some steps (a metastore call, a decision) have no unique system call, so a test cannot hit them from outside,
+and the code names them. ``failpoint("x")`` does nothing unless one of two variables is set:
 
 * ``TIDELINE_FAILPOINT`` is ``x`` or ``x:n``: the n-th pass (default: the first) ends the process with
-  SIGKILL. As in a power failure, nothing is cleaned up and no buffer is flushed.
+  SIGKILL. As in a power failure, the process neither cleans up nor flushes a buffer.
 * ``TIDELINE_FAILPOINT_HOLD`` is a directory that contains the file ``x.armed``: the first thread that passes
   renames it to ``x.held`` and waits until that file is removed. All other threads continue. Meanwhile the
   test kills a dependency of the process.

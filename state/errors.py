@@ -135,16 +135,14 @@ class DriverEnded(Transient):
     """
 
     code = "driver-ended"
-    default_hint = "The daemon restarts it, and it continues where it stopped. The end of its output shows "
-    "why it exited."
+    default_hint = "The daemon restarts it where it stopped. The end of its output shows why it exited."
 
 
 class MinerEnded(Transient):
     """The process that mines users' queries ended unexpectedly."""
 
     code = "miner-ended"
-    default_hint = "The daemon restarts it, and it continues where it stopped. The end of its output shows "
-    "why it exited."
+    default_hint = "The daemon restarts it where it stopped. The end of its output shows why it exited."
 
 
 class EndpointEnded(Transient):
@@ -164,7 +162,7 @@ class ServerFault(Transient):
 
 
 class TooManyFailures(Transient):
-    """Several tables failed in a short time. The cause is probably not in the tables, so the quarantine takes
+    """Several tables failed in a short time. The cause is probably not in the tables, so Tideline quarantines
     no further ones.
     """
 

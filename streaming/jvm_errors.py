@@ -72,7 +72,7 @@ UNREADABLE: Final = re.compile(
 )
 """Message of Spark about a file, for any cause; a URI without spaces."""
 DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Spark's own default
-"""Values of settings that an error may be about without their being set."""
+"""Values of settings that an error may concern although no one set them."""
 ENDED: Final = (
     "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses "
     "an option, a port of Spark is in use, or memory is insufficient."
@@ -100,7 +100,7 @@ SERVICES: Final = {
 _SERVICE: Final = re.compile(r"Service '([^']+)' failed.*?\((starting from|on a random free port)")
 _SETTING: Final = re.compile(r"(?<![\w.])spark\.[A-Za-z0-9]+(?:\.[A-Za-z0-9_-]+)*")
 _PATH_CHARS: Final = 4
-"""Shorter values would be found in unrelated messages."""
+"""Shorter values would match unrelated messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +284,8 @@ def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
 
 
 def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether the JVM is dead.
-    Its connection breaks a moment before its status is known, so after a broken one it is waited for.
+    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so wait for the
+    status after a broken connection.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

@@ -1,7 +1,7 @@
 """The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
 
-The daemon builds it from its configuration file; tests build it directly. Defaults, bounds and descriptions
-are stated here and nowhere else: the configuration reads them from these classes (``daemon.config.section``).
+The daemon builds it from its configuration file; tests build it directly. Only this module states defaults,
+bounds and descriptions: the configuration reads them from these classes (``daemon.config.section``).
 ``state.columns.rules`` has the thresholds of columns and types. Times are in seconds unless their name says
 otherwise.
 """
@@ -125,7 +125,7 @@ class EventTime:
     future_s: Annotated[int, Interval(ge=0, le=7 * DAY_S)] = 3_600
     """How far ahead of the clock an event may be; events further ahead are dead letters."""
     lateness_s: Annotated[int, Interval(ge=0, le=30 * DAY_S)] = 900
-    """An hour is sealed when the watermark is this far past its end."""
+    """The driver seals an hour when the watermark is this far past its end."""
     grace_s: Annotated[int, Interval(ge=0, le=365 * DAY_S)] = DAY_S
     """Events further than this behind the watermark are too late; at least lateness_s."""
     too_late: LatePolicy = LatePolicy.TO_DEAD_LETTERS
@@ -136,9 +136,7 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session.
-    ``conf`` is passed to Spark unchanged and takes precedence over Tideline's settings.
-    """
+    """The Spark session. Spark gets ``conf`` unchanged; it takes precedence over Tideline's settings."""
 
     master: str = "local[2]"
     """'local[N]' runs in the driver with N cores; 'k8s://...', 'yarn' and 'spark://...' use executors."""
@@ -151,7 +149,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """When hours are compacted, and how long replaced files are kept."""
+    """When to compact hours, and how long to keep replaced files."""
 
     file_bytes: Annotated[int, Interval(ge=1_048_576, le=1 << 40)] = 256 * 1024 * 1024
     """Size of a sealed hour's files."""
@@ -251,7 +249,7 @@ class FlatSettings:
                 "the dead letters must be on the same file system as the table",
                 dead_letters=self.dead_letters,
                 location=self.location,
-                hint="Files are moved there, which is impossible between file systems.",
+                hint="Tideline moves files there, which is impossible between file systems.",
             )
         _check_partition_columns(self.partition_columns)
         for part in (self, self.source, self.event_time, self.sealing, self.limits):

@@ -1,5 +1,5 @@
-"""The partition index in memory and in SQLite.
-Filters are planned before the clock starts and answered as keys, without objects.
+"""The partition index in memory and in SQLite. The benchmark plans filters before the clock starts, and
+answers them as keys, without objects.
 
 The table has the partition columns (ds date, hr int, region string), with 24 hours of 20 regions per day: 480
 partitions a day. It has a million partitions in memory and ten million in SQLite (2.8 GB of disk, some

@@ -138,7 +138,7 @@ class CatalogAnswers(Generic[K]):
         if len(candidates) > 1:
             sources = [source for source, _ in candidates]
             context = {self.subject: name, "sources": sources}
-            raise BadInput("several sources have it", **context, hint="Name the source.")
+            raise BadInput(f"several sources have the {self.subject}", **context, hint="Name the source.")
         return candidates[0]
 
     def currency(self, source: str, view: K) -> Answer:

@@ -94,7 +94,7 @@ class OpenBranch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A source with the branch; ``view`` returns the present basis of its answers, None until its state is
+    """A source with the branch; ``view`` returns the current basis of its answers, None until its state is
     open.
     """
 

@@ -20,7 +20,7 @@ class CatalogMetrics(MetricTable):
 
     timelines = Metric(Gauge, "tideline_timelines", "Timelines.")
     runs = Metric(Gauge, "tideline_timeline_runs", "Runs in all timelines.")
-    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables that wait for their load.")
+    waiting = Metric(Gauge, "tideline_timeline_tables_loading", "Tables waiting for their load.")
     loads = Metric(
         Counter, "tideline_timeline_rebuilds", "Tables loaded from the source, by reason.", "reason"
     )
@@ -94,7 +94,7 @@ class CatalogObserver:
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, timelines: int, runs: int) -> None:
-        """Set the present numbers of timelines and runs."""
+        """Set the current numbers of timelines and runs."""
         self._metrics.timelines.labels(self._projection).set(timelines)
         self._metrics.runs.labels(self._projection).set(runs)
 

@@ -60,13 +60,13 @@ class TimelineRule(Section):
         default=[],
         max_length=100,
         description="Partition columns that contain times. Default: the columns in the table's property "
-        "cube.storagetable.time.partcols, else every column whose values are all times.",
+        "cube.storagetable.time.partcols, or otherwise every column whose values are all times.",
     )
     periods: Periods = Field(
         default=[],
         max_length=10,
         description="Update periods that values may have, tried in this order. Default: the partition's own "
-        "parameter decides, else the format of its value, which does not distinguish quarters from months.",
+        "parameter, or otherwise the format of its value, which does not distinguish quarters from months.",
     )
     iso_weeks: bool = setting(Rule, "iso_weeks")
     form: FormName = Field(
@@ -77,7 +77,8 @@ class TimelineRule(Section):
         default=None,
         ge=1,
         le=1_000_000_000,
-        description="A value is refused at this distance (in partitions) from all others; default: 20 years.",
+        description="Distance (in partitions) from all others at which Tideline refuses a value; default: 20 "
+        "years.",
     )
     sentinels: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
         default=list(SENTINELS),
@@ -99,7 +100,7 @@ class PublishConfig(Section):
         default=10,
         ge=0,
         le=86_400,
-        description="How long changes of a table are collected before Tideline writes them.",
+        description="How long Tideline collects changes of a table before it writes them.",
     )
 
 
@@ -123,8 +124,8 @@ class PartitionsConfig(Section):
         default=["*.*"],
         min_length=1,
         max_length=1000,
-        description="Patterns of tables, db.table with '*', '?' or '[...]'; tables without partition "
-        "columns are ignored.",
+        description="Patterns of tables, db.table with '*', '?' or '[...]'; Tideline ignores tables without "
+        "partition columns.",
     )
     exclude: QualifiedPatterns = Field(
         default=[], max_length=1000, description="Patterns of tables to exclude from the index."

@@ -119,7 +119,7 @@ class FileSecret(SecretStr):
         self._path = path
 
     def read_again(self) -> str:
-        """Return the present content, which is masked from now on; the first one if it cannot be read."""
+        """Return the current content, which is masked from now on; the first one if it cannot be read."""
         try:
             present = _secret_file(self._path).get_secret_value()
         except ValueError:

@@ -111,7 +111,7 @@ class ConfigReader:
 
 
 def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()) -> Iterator[Problem]:
-    """Give settings with former names their present ones,
+    """Give settings with former names their current ones,
     in a section and those below it; yield a warning for each.
     """
     values = document.section(key)

@@ -114,7 +114,7 @@ class Config(Section):
 
 
 def compose(sections: Iterable[ConfigSection[Any]]) -> type[Config]:
-    """Return the class of the configuration with ``sections`` beside the shared ones."""
+    """Return the class of the configuration with ``sections`` in addition to the shared ones."""
     fields: dict[str, Any] = {section.key: (section.annotation, section.field) for section in sections}
     return create_model("Config", __base__=Config, __doc__="Everything.", **fields)
 

@@ -113,7 +113,7 @@ targets:
 
 - **Kerberos** needs the system library `libgssapi_krb5` (Debian: `libgssapi-krb5-2`; RHEL: `krb5-libs`) and
   `/etc/krb5.conf` or the file that `KRB5_CONFIG` names. With a keytab, tickets are in memory. A new
-  connection obtains a new ticket if the present one is missing, expired or past half of its life. Open
+  connection obtains a new ticket if the current one is missing, expired or past half of its life. Open
   connections need no valid ticket.
 - **Host names** are not resolved again: `_HOST` is the host of the address in lower case. Write addresses
   with the names in the principals.

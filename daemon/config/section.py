@@ -58,7 +58,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Former names of settings, with the present ones. Tideline still reads a former name, with a warning."""
+    """Former names of settings, with the current ones. Tideline still reads a former name, with a warning."""
 
     @field_validator("*", mode="before")
     @classmethod

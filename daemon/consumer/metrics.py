@@ -40,8 +40,8 @@ class ProjectionMetrics(MetricTable):
     stage_s = Metric(
         Histogram,
         "tideline_commit_stage_seconds",
-        "Time of each stage of the same delay: relay (until the record is in the topic), read (until it is "
-        "decoded), queue (until its batch begins) and apply (until the batch is applied).",
+        "Stages of tideline_commit_to_visible_seconds: relay (until the record is in the topic), read (until "
+        "it is decoded), queue (until its batch begins) and apply (until the batch is applied).",
         "stage",
         buckets=VISIBLE_BUCKETS_S,
     )

@@ -356,7 +356,7 @@ class TopicReader:
                 "the topic changes while it is read", topic=self.status.topic, reason=reason
             )
         log.warning(
-            "the topic was truncated or recreated; searching the position",
+            "the topic was truncated or recreated; searching for the position",
             topic=self.status.topic,
             reason=reason,
         )

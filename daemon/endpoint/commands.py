@@ -49,7 +49,7 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     "--config",
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file for --source (default: ./tideline.yaml, else /etc/tideline/tideline.yaml).",
+    help="Configuration file for --source (default: ./tideline.yaml or /etc/tideline/tideline.yaml).",
 )
 @click.option("--progress-fd", type=WholeNumber(3), hidden=True, help="For the daemon: write reports here.")
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT for clients.")

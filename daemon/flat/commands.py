@@ -231,7 +231,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_json: bool) -> None:
     """Make the STRING column of KEY in the flat TABLE numeric again, if all retained values are numbers.
 
-    Rewrites all hours. After an interrupt, the driver completes it between its batches.
+    Rewrites all hours. If you interrupt it, the driver completes it between its batches.
     """
     from daemon.flat.driver import spark_commands
     from state.columns.paths import parse_column_key
@@ -290,7 +290,7 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
 @click.argument("table")
 @click.option(
     "--name",
-    help="Name of the view (default: flat.NAME.view, else the table's name with the suffix _compat).",
+    help="Name of the view (default: flat.NAME.view, or the table's name with the suffix _compat).",
 )
 @config_option
 @json_option

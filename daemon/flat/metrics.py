@@ -24,7 +24,7 @@ class FlatMetrics(MetricTable):
 
     batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.")
     rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.")
-    bytes = Metric(Counter, "tideline_flat_bytes", "Bytes of JSON in those rows.")
+    bytes = Metric(Counter, "tideline_flat_bytes", "Bytes of JSON of the rows written to the flat table.")
     malformed = Metric(
         Counter, "tideline_flat_malformed_rows", "Rows that are not a JSON object; their text is in _rescued."
     )

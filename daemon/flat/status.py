@@ -259,7 +259,10 @@ class FlatSection(StatusSection[tuple[FlatStatus, ...]]):
         """Yield lag and state of each table's loop."""
         yield from families(GaugeMetricFamily, _GAUGES, {"flat": [row.name for row in value]}, value)
         yield state_family(
-            "tideline_flat_state", "1 for the state that the flat table's loop is in, else 0.", "flat", value
+            "tideline_flat_state",
+            "1 for the current state of the flat table's loop, otherwise 0.",
+            "flat",
+            value,
         )
 
     def flow(self, value: tuple[FlatStatus, ...]) -> Iterable[FlowNode]:

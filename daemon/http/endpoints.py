@@ -227,7 +227,7 @@ def require_operator(request: Request) -> None:
             raise Unauthenticated("the request has no token", hint=_OPERATOR_HINT)
         request.state.refused(Forbidden.code)
         raise Forbidden(
-            "the role of the client may not do this",
+            "the role of the client does not allow this",
             hint=_OPERATOR_HINT,
             role="view",
             needed="operate",

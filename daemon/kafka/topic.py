@@ -185,7 +185,7 @@ class Topic:
         return Watermarks(self._offset(_EARLIEST).offset, self._offset(_LATEST).offset)
 
     def limits(self) -> TopicLimits:
-        """Return the topic's limits and present content; raise NotFound, KafkaUnavailable."""
+        """Return the topic's limits and current content; raise NotFound, KafkaUnavailable."""
         config = self._config()
         retention_ms, retention_bytes = int(config["retention.ms"]), int(config["retention.bytes"])
         first = self._offset(OffsetSpec.for_timestamp(0))

@@ -88,7 +88,7 @@ def decide(log: KeyLog, flat: KeyedTable, given: DecisionParameters, by: str) ->
     from daemon.keylog.answers import save_decision  # loads the database library
 
     if (given.kind == "pin" and not given.remove) != (given.type is not None):
-        raise BadInput("a type belongs to 'pin', and only to it", kind=given.kind, type=given.type)
+        raise BadInput("'pin' requires a type, and only 'pin' accepts one", kind=given.kind, type=given.type)
     parse = parse_key if given.remove else parse_column_key
     subject = given.key if given.kind == "skip" else parse(given.key)
     return save_decision(log, flat, given.kind, subject, given.type, by, remove=given.remove)

@@ -22,7 +22,7 @@ class MiningMetrics(MetricTable):
         Counter, "tideline_mining_queries_with_keys", "Queries that request keys of raw JSON."
     )
     requests = Metric(
-        Counter, "tideline_mining_requests", "Recorded requests: a key, a user and a query each."
+        Counter, "tideline_mining_requests", "Recorded requests, each for one key by one user in one query."
     )
     unresolved = Metric(
         Counter,

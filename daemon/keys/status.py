@@ -61,7 +61,7 @@ class MinedSource:
     queries: int = 0
     queries_with_keys: int = 0
     requests: int = 0
-    """Recorded requests: a key, a user and a query each."""
+    """Recorded requests, each for one key by one user in one query."""
     unresolved: int = 0
     dead: int = 0
     read_s: float | None = None

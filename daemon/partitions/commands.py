@@ -155,8 +155,8 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
 def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     """Load TABLE again from the source's metastore and show the progress; ends its quarantine.
 
-    Queries see the old state until the load finishes. It continues in the daemon after an interrupt of this
-    command.
+    Queries see the old state until the load finishes. If you interrupt this command, the daemon continues the
+    load.
     """
     name = table.lower()
     with options.access(_BRANCH) as access:

@@ -31,12 +31,12 @@ class PartitionMetrics(MetricTable):
     staged = Metric(
         Gauge,
         "tideline_partitions_loading_staged",
-        "Partitions loaded so far of the tables in progress.",
+        "Partitions loaded so far, of the tables being loaded.",
     )
     expected = Metric(
         Gauge,
         "tideline_partitions_loading_expected",
-        "Partitions at the source of the tables in progress.",
+        "Partitions at the source, of the tables being loaded.",
     )
     drift = Metric(
         Counter, "tideline_partitions_drift", "Partitions that differed from the source in a check."
@@ -47,7 +47,7 @@ class PartitionMetrics(MetricTable):
     caps_hit = Metric(
         Counter,
         "tideline_partitions_caps_hit",
-        "Planned filters with joined ranges, because there were too many.",
+        "Planned filters whose ranges were joined, because there were too many.",
     )
     rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.")
     answers_unknown = Metric(
@@ -85,7 +85,7 @@ class PartitionMeasures:
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, indexed: SharedTables[int], staged: int, expected: int) -> None:
-        """Set the present size, and the progress of the loads."""
+        """Set the current size, and the progress of the loads."""
         self._metrics.tables.labels(self._projection).set(len(indexed))
         self._metrics.indexed.labels(self._projection).set(sum(count for _, count in indexed.items()))
         self._metrics.staged.labels(self._projection).set(staged)

@@ -2,7 +2,7 @@
 
 An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After
 a failure that leaves open which records arrived, the relay discards it with all its pending records. A new
-producer continues at the present end of the topic, and readers drop duplicates. Acknowledgements therefore
+producer continues at the current end of the topic, and readers drop duplicates. Acknowledgements therefore
 arrive in order, and the last one covers all records before it.
 """
 

@@ -25,7 +25,7 @@ from state.event_log.retention import (
 
 
 PRESENT_S: Final = 60.0
-"""A measurement counts as the present state for so long: there are several a minute."""
+"""A measurement counts as the current state for so long: there are several a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
 _COMPACTOR_CHECK: Final = "hive.compactor.check.interval"
@@ -100,7 +100,7 @@ def measure(
     relayed_event_id: int | None,
     now_s: float,
 ) -> Measurement:
-    """Return the present content of the source; raise Transient.
+    """Return the current content of the source; raise Transient.
 
     ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if
     it is behind.

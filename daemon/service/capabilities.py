@@ -51,7 +51,7 @@ SHARED_COMMANDS: Final = (
     Command("gap", "daemon.service.gap_commands", "Continue after events that the source's log has lost."),
     Command("files", "daemon.sources.commands", "Check access to file systems."),
     Command("relay", "daemon.service.commands", "Run only the relays."),
-    Command("restore", "daemon.service.state_commands", "Replace the state files by those of a backup."),
+    Command("restore", "daemon.service.state_commands", "Replace the state files with those of a backup."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
     Command("status", "daemon.status.report.commands", "Show positions, lags and problems of the daemon."),
     Command("version", "daemon.status.report.commands", "Print the version."),

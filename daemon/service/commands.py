@@ -143,7 +143,7 @@ def _print(path: Path | None, problems: Sequence[Problem]) -> None:
 def show(config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Print the effective settings, with defaults and environment variables; with --url those of the daemon.
 
-    Secrets are masked, and so are texts in 'options' and 'conf' whose names are not known to be harmless.
+    Masks secrets, and texts in 'options' and 'conf' whose names are not known to be harmless.
     """
     from daemon.config.shown import show_settings
 

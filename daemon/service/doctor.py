@@ -60,8 +60,8 @@ class Finding:
 def doctor(ctx: click.Context, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
     """Check this installation, and print one page for a report: versions, machine, configuration, servers.
 
-    With --url, check that daemon instead of the configuration and its servers. Secrets are masked.
-    The exit code is 1 if something failed.
+    With --url, check that daemon instead of the configuration and its servers. Masks secrets. Exits with 1 if
+    a check failed.
     """
     findings = [Finding(each.name, each.state, _masked(each.text)) for each in examine(config_path, daemon)]
     echo([asdict(each) for each in findings], as_json, lambda _: page_text(findings))

@@ -22,10 +22,10 @@ _directory = click.argument("directory", type=click.Path(path_type=Path, file_ok
 @config_option
 @json_option
 def backup(directory: Path, config_path: Path | None, as_json: bool) -> None:
-    """Copy all state files to the new DIRECTORY, while the daemon runs or without it.
+    """Copy all state files to the new DIRECTORY.
 
-    A running daemon writes the directory, so it must be one of its machine. The backup has the key log only
-    if that is in the state directory; checkpoints of flat tables are not.
+    If a daemon runs, it writes the directory, which must be on its machine. The backup contains the key log
+    only if that is in the state directory, and no checkpoints of flat tables.
     """
     from daemon.state_directory.backup import write_backup
     from daemon.state_directory.keeper import INBOX
@@ -55,10 +55,10 @@ def _backup_text(manifest: Mapping[str, Any]) -> str:
 @config_option
 @json_option
 def restore(directory: Path, config_path: Path | None, as_json: bool) -> None:
-    """Replace the state files by those of the backup in DIRECTORY; no daemon may use them.
+    """Replace the state files with those of the backup in DIRECTORY; no daemon may use them.
 
-    The former files stay in the state directory. At its next start, the daemon claims the targets again,
-    which ends the right to write of any other instance.
+    The former files stay in the state directory. At its next start, the daemon claims the targets again, so
+    no other instance may write to them any more.
     """
     from daemon.state_directory.backup import restore_backup
     from daemon.state_directory.directory import state_lock

@@ -15,7 +15,7 @@ _TEXTS: Final = {
     ),
     "pause": (
         "Policy {name} applies no events until you resume it. Readers of the target continue to see "
-        "its present state."
+        "its current state."
     ),
     "resume": "Policy {name} continues from its position. It skips no event.",
     "release": (

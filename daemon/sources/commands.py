@@ -43,8 +43,8 @@ def files() -> None:
 def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) -> None:
     """List, write, read, replace and remove files in the directory URI, with the settings of 'files'.
 
-    The files have names that Hive and Spark ignore; the command removes them again. The first call that fails
-    ends the command with 1.
+    The files have names that Hive and Spark ignore; the command removes them again. Exits with 1 at the first
+    call that fails.
     """
     from handlers.files.paths import parse_location
     from handlers.files.systems.schemes import open_file_systems

@@ -97,7 +97,7 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 
 
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
-    """Replace the state files by those of a backup; return the restored files and the place of the others.
+    """Replace the state files with those of a backup; return the restored files and the place of the others.
 
     It changes nothing unless the backup is complete and sound. It moves replaced files into a directory next
     to the others, and leaves no file of the former state. The caller holds the lock of the state directory.

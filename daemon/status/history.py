@@ -62,7 +62,7 @@ class History:
         self.points = tuple(self._file.read())[-POINTS:]
 
     def take(self, status: DaemonStatus) -> None:
-        """Add a status to the present interval, and write the file if it is due."""
+        """Add a status to the current interval, and write the file if it is due."""
         copied = sum(section.copied_bytes(section.of(status)) for section in self._sections)
         ids = {
             source.name: source.current_event_id

@@ -33,8 +33,8 @@ _SOURCE_COUNTERS: Final = (
     (
         "tideline_relay_commits_without_writes",
         (
-            "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or it "
-            "was DDL."
+            "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or "
+            "the commit was DDL."
         ),
         "commits_without_writes",
     ),
@@ -85,10 +85,7 @@ _PROJECTION_GAUGES: Final = (
     ("tideline_projection_lag_events", "Events of the source not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
-        (
-            "How long the projection has been behind the source, or the source was unreadable; 0 if it has "
-            "caught up."
-        ),
+        ("How long the projection has been behind the source or unable to read it; 0 if it has caught up."),
         "lag_s",
     ),
 )

@@ -35,7 +35,7 @@ NEW: Final = "not-bootstrapped"
 POLICY_STATES: Final = (NEW, "paused", *sorted(ENDED))
 """States of policies whose loop runs but does not follow."""
 READ_S_MAX: Final = 5.0
-"""A newest event id read within this time counts as the present one. The daemon reads sources every one or
+"""A newest event id read within this time counts as the current one. The daemon reads sources every one or
 two seconds.
 """
 
@@ -276,7 +276,7 @@ STATUS_FORM: Final = _STATUS
 
 
 def is_present(read_s: float | None, now_s: float) -> bool:
-    """Return whether a value read at ``read_s`` counts as the present one."""
+    """Return whether a value read at ``read_s`` counts as the current one."""
     return read_s is not None and now_s - read_s <= READ_S_MAX
 
 

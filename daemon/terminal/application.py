@@ -111,7 +111,7 @@ def config_option(command: Command) -> Command:
         "config_path",
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="TIDELINE_CONFIG",
-        help="Configuration file (default: ./tideline.yaml, else /etc/tideline/tideline.yaml).",
+        help="Configuration file (default: ./tideline.yaml or /etc/tideline/tideline.yaml).",
     )(command)
 
 

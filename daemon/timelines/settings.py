@@ -36,10 +36,10 @@ class FactTable(Section):
     """A storage table of a fact."""
 
     start: Time | None = Field(
-        default=None, description="Start of the period in which the table is used (UTC)."
+        default=None, description="Start of the period in which covers use the table (UTC)."
     )
     end: Time | None = Field(
-        default=None, description="End of the period in which the table is used (UTC), excluded."
+        default=None, description="End of the period in which covers use the table (UTC), excluded."
     )
 
 

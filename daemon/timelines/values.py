@@ -1,7 +1,7 @@
 """A timeline and a cover as plain values: the public fields of the JSON over HTTP and of ``--json``.
 
 Partitions are written in the format of their update period, and runs by their first and last partition, both
-included. Long lists are truncated at ``RUNS_MAX``, with the full count beside them.
+included. Long lists are truncated at ``RUNS_MAX``, with the full count next to them.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class CatalogProjection:
     ) -> None:
         """``clock`` returns the Unix time, for new tries of failed loads.
 
-        ``beat`` is called after each applied event and each loaded table or piece. ``calls`` makes the calls
-        that a slow metastore would delay; without it they run in the caller's thread.
+        Calls ``beat`` after each applied event and each loaded table or piece. ``calls`` makes the calls that
+        a slow metastore would delay; without it they run in the caller's thread.
         """
         self._beat = beat
         self._publisher = publisher
@@ -222,7 +222,7 @@ class CatalogProjection:
         """Continue with waiting tables, with removing forgotten content, and with publishing, for less than a
         tenth of a second together.
 
-        Returns whether more can be done at once.
+        Returns whether there is more to do at once.
         """
         return self._settle(STEP_WAIT_S)
 
@@ -248,10 +248,10 @@ class CatalogProjection:
                 self._beat()
 
     def continue_reload(self, name: str) -> bool:
-        """Have a table loaded from its partitions between batches; return whether that is finished.
+        """Have a table loaded from its partitions between batches; return whether it is complete.
 
-        It also ends the quarantine. To be called again until finished; meanwhile the table is the next one to
-        be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load
+        It also ends the quarantine. Call it again until then; meanwhile the table is the next one to be
+        loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load
         failed; it is then tried again between batches.
         """
         if name not in self._reloads:

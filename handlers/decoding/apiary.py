@@ -4,8 +4,8 @@ Kafka (``ON_*`` types, whole objects by field name) and SNS (names and locations
 Source: ``KafkaMetaStoreEventListener`` and ``ApiarySnsListener`` of apiary-extensions (reference:
 event-listeners.md §1, §2). Both publish after the metastore's commit. Their records have no event id in the
 order of the log, no time (except in the SNS envelope), no transactions, statistics or constraints.
-Consequently the position comes from the Kafka offset (``Arrival``), ACID tables cannot be replicated, and an
-insert does not say whether it replaced data (``replace`` is None).
+Consequently the position comes from the Kafka offset (``Arrival``), replication of ACID tables is impossible,
+and an insert does not say whether it replaced data (``replace`` is None).
 
 The SNS format lists columns and files but no schema. Its tables and partitions are built from names,
 location, parameters and partition keys; a projection that needs more must ask the metastore. Objects become

@@ -152,7 +152,7 @@ def build_table_dropped(common: _Common, message: Fields) -> TableDropped:
 
 
 def build_partitions_added(common: _Common, message: Fields) -> PartitionsAdded:
-    """ADD_PARTITION; without its list it is unknown which partitions were added."""
+    """ADD_PARTITION; without its list the added partitions are unknown."""
     message.require("partitionListJson")
     return PartitionsAdded(
         **fill_names(common, message, "db", "table"),
@@ -186,7 +186,7 @@ def build_partition_altered(common: _Common, message: Fields) -> PartitionsAlter
 
 
 def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDropped:
-    """DROP_PARTITION; without its list it is unknown which partitions were dropped."""
+    """DROP_PARTITION; without its list the dropped partitions are unknown."""
     message.require("partitions")
     owner = _read_owner(message)
     specs = message.specs("partitions")
@@ -228,8 +228,8 @@ def build_statistics_deleted(common: _Common, message: Fields) -> StatisticsDele
 
 
 def build_constraints_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_PRIMARYKEY and the other constraint events;
-    the table is named by the notification and the constraints only.
+    """ADD_PRIMARYKEY and the other constraint events; only the notification and the constraints name the
+    table.
     """
     texts = message.texts(_CONSTRAINT_LISTS[common["kind"]], "partitions")
     return ConstraintsAdded(**common, texts=texts)

@@ -3,7 +3,7 @@ and recognises the format if the record does not declare it.
 
 An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and
 only the table that the event names is affected. A record without a position in the log raises MalformedEvent,
-because nothing can be said about its event.
+because its event is unknown.
 """
 
 from __future__ import annotations

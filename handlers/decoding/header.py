@@ -1,7 +1,7 @@
 """The header of an event: its position in the log, its type, time and names. It is read before the content.
 
 The two are separate because they fail differently: an event with a header and unusable content becomes
-Undecodable and the log continues; without a position the event cannot even be counted.
+Undecodable and the log continues; without a position, Tideline cannot even count the event.
 """
 
 from __future__ import annotations

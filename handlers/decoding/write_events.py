@@ -99,7 +99,7 @@ def read_written_files(
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
 
-    ``owner`` is the type and the encoded object of the owner of the files; it is decoded only if the
+    ``owner`` is the type and the encoded object of the owner of the files; the decoder reads it only if the
     directories alone do not decide. A table's object that cannot be read decides nothing, because most
     publishers' events need none. Raises MalformedEvent or LimitExceeded.
     """

@@ -33,7 +33,7 @@ class ExpressionReader:
 
     def read(self, expression: bytes) -> Expression | None:
         """Return the tree of an expression, None if it is unreadable. Clients repeat their expressions, so
-        the trees of the last ones are kept.
+        the reader keeps the trees of the last ones.
         """
         with self._lock:
             tree = self._trees.get(expression)

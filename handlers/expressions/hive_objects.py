@@ -1,7 +1,7 @@
 """Reads an expression from the objects of Hive's classes that it consists of.
 
-Kryo writes the fields of an object in the order of their names. So a class is read by its name here, by code
-that knows its fields, and no object of it is made: bytes of a client can name any class, and name nothing but
+Kryo writes the fields of an object in the order of their names. So code that knows the fields of a class
+reads it by its name, and creates no object of it: bytes of a client can name any class, and name nothing but
 a text. Classes that are not listed, such as those of most functions, make the expression unreadable, and the
 answer is then "all partitions".
 

@@ -1,7 +1,7 @@
 """Reads the elements of Kryo's format: numbers, texts, names of classes and references.
 
-Kryo 3 and 4 (Hive 2 and 3) and Kryo 5 (Hive 4) write these alike. Nothing is created by a name in the bytes:
-a class is only a text here, which ``hive_objects`` compares with the few that it knows.
+Kryo 3 and 4 (Hive 2 and 3) and Kryo 5 (Hive 4) write these alike. No name in the bytes creates an object: a
+class is only a text here, which ``hive_objects`` compares with the few that it knows.
 """
 
 from __future__ import annotations

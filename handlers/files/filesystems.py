@@ -198,8 +198,8 @@ class LinkedFileSystem(Protocol):
 
 
 class FileSystems:
-    """Finds the file system of a location;
-    each (scheme, authority) is opened on first use, and the last ``OPEN_MAX`` stay open.
+    """Finds the file system of a location; opens each (scheme, authority) on first use, and keeps the last
+    ``OPEN_MAX`` open.
     """
 
     def __init__(

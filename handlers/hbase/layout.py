@@ -22,7 +22,7 @@ partition has a cell for each field, with the same sortable bytes as in its key,
 an interval ``low <= field < high`` is exactly two ``SingleColumnValueFilter``. Filters on the row key itself
 would not work: the start of a field differs from key to key, and regular expressions read bytes as UTF-8. A
 part that cannot be expressed is left out of an AND and makes a whole OR inexpressible. So HBase may return
-too many keys and never too few. LIKE and long lists are checked by the client only.
+too many keys and never too few. Only the client checks LIKE and long lists.
 """
 
 from __future__ import annotations

@@ -136,9 +136,7 @@ def write(gateway: Gateway, writes: Writes) -> None:
 
 
 def read(gateway: Gateway) -> Writes | None:
-    """Return the transaction that has not been applied completely, or None; raise StateCorrupt if it is
-    unreadable.
-    """
+    """Return the incomplete transaction, or None; raise StateCorrupt if it is unreadable."""
     row = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if row is None:
         return None

@@ -83,7 +83,7 @@ class HBaseStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; in reverse, all of it is read first."""
+        """Yield (key, value) with ``start <= key < end``; in reverse, it reads all of it first."""
         return pages.scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
 """The open transaction of the store on HBase: buffers writes until the commit; its own reads see them.
 
-A long transaction cannot be buffered whole. Rows and postings make it long, and they mean the same whenever
-they are written. So above a limit they are written early, in the same order, and everything else waits for
-the commit. The old values are logged before (``undo_log``), so a transaction of any length that fails or is
-killed is rolled back before the next one begins.
+Memory cannot hold a long transaction. Rows and postings make it long, and they mean the same whenever they
+are written. So above a limit the transaction writes them early, in the same order, and everything else waits
+for the commit. It logs the old values before (``undo_log``), so that the next transaction first rolls back
+one of any length that failed or was killed.
 
 A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a
 reloaded table is never empty in between: its new rows are written first, and the old ones are removed at the

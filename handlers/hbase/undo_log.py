@@ -3,8 +3,8 @@
 A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it
 then fails, counts, table records and the caller's position are lost while these entries remain, and a
 repeated transaction would take them for old ones: it would not count them again. Before each early write, the
-log therefore stores the values under its keys, in its own rows. A transaction that failed or was killed is
-rolled back before the next one begins:
+log therefore stores the values under its keys, in its own rows. The next transaction first rolls back one
+that failed or was killed:
 
 1. ``compose`` and ``write`` log the entries, then they are overwritten or removed; this may repeat;
 2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``);

@@ -87,7 +87,7 @@ class PasswordLogin:
     user: str
     password: str = field(repr=False)
     read_again: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-    """Returns the present password, if it is in a file, which may be exchanged at any time."""
+    """Returns the current password, if it is in a file, which may be exchanged at any time."""
 
     def present_password(self) -> str:
         """Return the password for a login now."""

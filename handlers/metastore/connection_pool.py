@@ -1,8 +1,8 @@
 """The connections to one metastore service: at most so many at a time, each lent to one call.
 
 Policies share them, because a policy without work needs none, and one with work needs one for as long as a
-call takes. The connection used last comes first. Those that were not used for ``idle_s`` are closed at the
-next opportunity, so that the number follows the work.
+call takes. The connection used last comes first. It closes those idle for ``idle_s`` at the next opportunity,
+so that the number follows the work.
 
 Who finds all of them in use waits, in the order of arrival, at most until the deadline of its call. It then
 raises MetastoreUnavailable, as for a server that does not answer. A service that hangs holds only its own

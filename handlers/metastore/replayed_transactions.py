@@ -2,8 +2,8 @@
 
 The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses
 and must keep). Two rules apply to every call, because breaking them succeeds silently with another effect
-(reference: hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one
-source transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
+(reference: hive-replication.md §0.4, §0b.7): every call sends ``txn_type=REPL_CREATED`` and names one source
+transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
 
 One call never opens many transactions, although Hive has it. It opens none if one of them is open already,
 answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds the new

@@ -91,7 +91,7 @@ class Session:
         """``service`` is the metastore's addresses, for one connection of the session's own, or a pool, whose
         options of connections count.
 
-        ``guard`` is called before a call that changes something is sent; its error prevents the call.
+        Calls ``guard`` before it sends a call that changes something; its error prevents the call.
         """
         self.options = options
         self._service = service if isinstance(service, ConnectionPool) else tuple(service)
@@ -205,7 +205,7 @@ class Session:
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
-            f"Hive {connection.hive_version} has no {call}.",
+            f"Hive {connection.hive_version} has no {call}",
             call=call,
             hive_version=str(connection.hive_version),
             address=str(connection.address),

@@ -44,7 +44,7 @@ STATE_LOST: Final = "no state of this policy; replication continues from the tar
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
 """Number of kinds of tables without replication that this version recognises (``replicability``). If the
-stored number differs, the tables are listed again.
+stored number differs, opening lists the tables again.
 """
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
@@ -182,7 +182,7 @@ class Opening:
             txn.put(KINDS_KEY, KINDS)
 
     def _load_readable_views(self) -> None:
-        """Load views that were left out because no policy replicated a database that they read."""
+        """Load views omitted because no policy replicated a database that they read."""
         readable = list_readable_views(self.context)
         for view in readable:
             self.context.tables.unreplicated.remove(view)

@@ -74,7 +74,7 @@ class ReplicationProjection:
 
         ``open`` continues an unfinished bootstrap in any case, with the options ``bootstrap``.
 
-        ``beat`` is called after each applied event.
+        Calls ``beat`` after each applied event.
         """
         self._source_name = source_name
         self._context = context
@@ -143,7 +143,7 @@ class ReplicationProjection:
         """Read the state as it is stored, without contacting a metastore;
         return the position, None if there is no state yet.
 
-        Status and requests need it while the policy cannot be opened. Must not be called while following.
+        Status and requests need it while opening the policy fails. Must not be called while following.
         """
         self.recover()
         self._context.tables.load(self._store)
@@ -202,7 +202,7 @@ class ReplicationProjection:
             )
         if self.pause.since_s() is not None:
             raise InvalidRequest(
-                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' before."
+                "the policy is paused", policy=name, hint=f"Run 'tideline resume {name}' first."
             )
         store_request(request, self._store)
         return request
@@ -221,7 +221,7 @@ class ReplicationProjection:
         """Apply ``events`` in order, and abort transactions that ended without one; return the new position.
 
         Every effect is durable, even if an error ends the batch early; so is the position, unless it only
-        passed events without effect since (``position.progress``). Events up to the position are skipped.
+        passed events without effect since (``position.progress``). Skips events up to the position.
         """
         self._is_sound = False
         if self._replay.apply(events):

@@ -173,8 +173,8 @@ def _map_reader(wire: WireType) -> Convert:
 def named_reader(cls: type[Struct]) -> Convert:
     """Return the reader of a struct class for a mapping of field names.
 
-    Unknown names are ignored. Enums are names or numbers, binary is base64, and a map whose keys are lists is
-    an array of ``{"key": …, "value": …}``.
+    Ignores unknown names. Enums are names or numbers, binary is base64, and a map whose keys are lists is an
+    array of ``{"key": …, "value": …}``.
     """
     readers = [(f.name, _plain_reader(f)) for f in cls.fields]
     required = [f.name for f in cls.fields if f.required]

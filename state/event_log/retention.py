@@ -62,7 +62,7 @@ class TopicLimits:
     def kept_s(self, now_s: float) -> float:
         """Return for how long a record stays.
 
-        If bytes are limited, the lifetime of records at the present rate: the age of the oldest one, after
+        If bytes are limited, the lifetime of records at the current rate: the age of the oldest one, after
         the first deletion.
         """
         if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:

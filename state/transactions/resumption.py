@@ -47,7 +47,7 @@ class TargetWriteIds:
 
 
 def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_id: int) -> StoppedTable:
-    """Return the present facts about ``table``, which has the name ``name`` (``db.tbl``) in the mapping.
+    """Return the current facts about ``table``, which has the name ``name`` (``db.tbl``) in the mapping.
 
     ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events
     alone.
@@ -62,7 +62,7 @@ def find_obstacle(
 ) -> str | None:
     """Return the reason why replay of a table cannot continue at its stop; None if it can.
 
-    ``stopped`` is None without a record. ``table`` is the current name, ``held`` the present facts of the
+    ``stopped`` is None without a record. ``table`` is the current name, ``held`` the current facts of the
     mapping, and ``target`` is None if the target lacks the table, or some of its rows.
     """
     if stopped is None:

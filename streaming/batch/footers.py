@@ -2,8 +2,9 @@
 
 The ORC writer counts all of this anyway. So the content of a batch costs one small read per file, instead of
 hundreds of aggregates in the splitting query (at 300 columns these doubled its cost, docs/SPLITTING.md).
-ORC's own library in Spark's JVM reads the footers, so every file system that Spark can write to is supported.
-A file takes a few calls regardless of its number of columns, because the statistics travel as one JSON text.
+ORC's own library in Spark's JVM reads the footers, so Tideline supports every file system that Spark can
+write to. A file takes a few calls regardless of its number of columns, because the statistics travel as one
+JSON text.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _KIND_BY_STATISTIC: Final = {
     "upperBound": Kind.STRING,
     "sum": Kind.DOUBLE,
 }
-"""A statistic that identifies the kind, provided that the kinds before it are checked first."""
+"""A statistic that identifies the kind, after a check of the kinds before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Which keys users request, and under which rules: the stream's access to the key log.
 
 The key log is a separate database, and its failure must not stop the stream. While it is unavailable, the
-last answer stays in effect; before the first answer, only the configured rules apply. A snapshot that cannot
-be stored is replaced by the next batch's. Each failure is logged and stays readable in ``failure`` until the
-next success, so that progress events can report it.
+last answer stays in effect; before the first answer, only the configured rules apply. If storing a snapshot
+fails, the next batch's replaces it. The log has each failure, and ``failure`` holds it until the next
+success, so that progress events can report it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streaming.settings import FlatSettings
 
 
 REFRESH_S: Final = 60.0
-"""How long an answer of the key log is used."""
+"""How long to use an answer of the key log."""
 _LOG: Final = logging.getLogger("tideline.flat")
 
 

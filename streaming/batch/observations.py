@@ -94,10 +94,10 @@ def _extrapolate(counts: KeyCounts, scale: float) -> KeyCounts:
 def observe_sample(
     texts: Mapping[int, Sequence[str]], rules: FlatRules, keys: Collection[KeyPath]
 ) -> dict[int, Observations]:
-    """Return the observations of ``keys`` in a sample, by hour;
-    a key that no text contains is recorded as not seen.
+    """Return the observations of ``keys`` in a sample, by hour; a key that no text contains counts as not
+    seen.
 
-    Rows are not counted here, because the batch counts them.
+    The batch counts rows, not this function.
     """
     hours = {}
     for hour, sample in texts.items():

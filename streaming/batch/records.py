@@ -38,7 +38,7 @@ from streaming.storage.port import Storage
 
 Record = TypeVar("Record")
 KEPT: Final = 100
-"""Number of past batches whose records are kept for troubleshooting."""
+"""Number of past batches whose records remain for troubleshooting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class BatchRecords:
         self._write(staged.batch, "staged", staged.to_json())
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
-        """Record that the batch is done, and delete the records of old batches."""
+        """Record the end of the batch, and delete the records of old batches."""
         finished = replace(staged, done=True)
         self.save_staged(finished)
         if staged.batch >= KEPT:
@@ -232,7 +232,7 @@ def decode_layout(form: Mapping[str, Any]) -> Layout:
 
 
 FINE_HOURS: Final = 48
-"""Older hours are combined into days."""
+"""Older hours become days."""
 
 
 class HourCountsFile:

@@ -4,8 +4,8 @@ The string column ``to`` is the row's hour in seconds since 1970, or the reason 
 It depends only on the row and the batch's plan (its watermark and clock), so a batch that runs again routes
 every row as before.
 
-A malformed row has no event time. Its arrival time is used instead, so that it can be found in the hour in
-which it arrived.
+A malformed row has no event time. Its arrival time counts instead, so users find it in the hour in which it
+arrived.
 
 The clock and the watermark differ from batch to batch. As literals they would be part of the code that Spark
 generates, so every batch would compile all its code again, with its columns, and run it uncompiled by Java at

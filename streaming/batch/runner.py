@@ -99,7 +99,7 @@ class BatchRunner:
             staged = self._stage(raw, batch, origin)
         elif staged.origin != origin.line:
             raise Inconsistent(
-                "a batch in the table would now be built from other rows",
+                "Spark repeats a batch with other rows than those in the table",
                 batch=batch,
                 hint="Spark's checkpoint was modified manually. Restore it, or start with a new checkpoint.",
             )

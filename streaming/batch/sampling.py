@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 SAMPLE_BYTES_MAX: Final = 100 * 1024
-"""Longer records are left out of samples, which must fit into the driver's memory."""
+"""Samples omit longer records, because they must fit into the driver's memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ the requested keys, the observed values and the contents of the partitions deter
 ``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore
 by compare-and-set.
 
-A slot is given to another key only after every retained file was inspected, because Hive would show a
+The driver inspects every retained file before it gives a slot to another key, because Hive would show a
 remaining value under the new name. The counts in the partition parameters name the columns without values;
 the files' own statistics prove it.
 """
@@ -147,8 +147,8 @@ def propose_proven(
     """Return a proposal that reuses only slots that are empty in every retained file.
 
     ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all,
-    the counts were wrong, and the proposal is made again with this knowledge, so that the other changes need
-    not wait.
+    the counts were wrong. The function then makes the proposal again with this knowledge, so that the other
+    changes need not wait.
     """
     retained = read_retained(partitions)
     while True:
@@ -212,7 +212,7 @@ def announce_promotions(
     """Begin the proposed promotions that were announced long enough,
     announce the others, and return the new state.
 
-    A promotion by a pin was requested by a user and is not delayed.
+    A user requested a promotion by a pin, so it is not delayed.
     """
     proposed = {
         change.index: change for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None

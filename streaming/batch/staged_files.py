@@ -3,7 +3,7 @@
 Staging splits the rows, routes them and writes them to the staging directory, one folder per destination. A
 batch is a single write action, because every action reads the source again. The staging directory is in the
 table's own directory, hidden from readers and on the same file system, so that publishing is a rename. Its
-name contains the attempt. Leftovers of earlier attempts are in other directories and are removed; this
+name contains the attempt. It removes leftovers of earlier attempts, which are in other directories; this
 includes files that tasks on executors wrote after their driver died.
 
 A dead letter keeps its raw text in ``_rescued``, whether or not it could be split.

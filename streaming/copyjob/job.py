@@ -1,10 +1,10 @@
 """The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each
 outcome once known.
 
-A share whose executor is lost is run again by Spark; files that it had already published are recognized by
-their content. If Spark gives up, the job ends with a transient error. Only outcomes report lost or refused
-files. Outcomes arrive as updates of an accumulator, which Spark applies once for each share, when its task
-has succeeded.
+Spark runs a share again if it lost the executor; the share recognizes files that it has published by their
+content. If Spark gives up, the job ends with a transient error. Only outcomes report lost or refused files.
+Outcomes arrive as updates of an accumulator, which Spark applies once for each share, when its task has
+succeeded.
 
 Executors copy files as the daemon does, with its code from the driver, so both sides always run the same
 version, and with its HDFS settings, user and umask. The machines of a cluster often lack the daemon's HDFS
@@ -255,9 +255,7 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a file system in which the directory of settings is replaced by the settings
-    themselves.
-    """
+    """Return the options of a file system, with the settings themselves instead of their directory."""
     others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()
     return (read_hadoop_settings(directory) if directory else {}) | others

@@ -1,4 +1,4 @@
-"""Shares of a copy job: how a list of copies is split into shares, and the task that copies one.
+"""Shares of a copy job: the division of a list of copies into shares, and the task that copies one.
 
 A share is the work of one task. It is the unit repeated when a process is lost and the step in which progress
 is reported, so shares are small. A file costs its bytes and a constant, because opening and publishing it
@@ -9,8 +9,8 @@ threads. Copies and outcomes pass from process to process as JSON.
 
 This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor
 needs only the clients of the file systems used. A failure of a file is an outcome and not a failure of the
-task, because Spark would repeat all files of the share. Unfinished files of other processes are not removed,
-because several tasks may write into one directory.
+task, because Spark would repeat all files of the share. Unfinished files of other processes remain, because
+several tasks may write into one directory.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ Only one process per machine writes a table. A lock on a local file ensures this
 process dies, so a restart never waits. Between machines the lease in the table ensures it. Its holder is the
 stream (its checkpoint) on this machine, so a restarted driver still holds it.
 
-A checkpoint on a local disk is written by Hadoop's ``FileSystem``. Spark's default, ``FileContext``, starts
-eight programs (``readlink``) for each of the three files of a batch there. ``FileSystem`` renames as
-atomically, but checks for an existing file in a separate step, which is sufficient for a checkpoint with one
-writer.
+Hadoop's ``FileSystem`` writes a checkpoint on a local disk. Spark's default, ``FileContext``, starts eight
+programs (``readlink``) for each of the three files of a batch there. ``FileSystem`` renames as atomically,
+but checks for an existing file in a separate step, which is sufficient for a checkpoint with one writer.
 """
 
 from __future__ import annotations

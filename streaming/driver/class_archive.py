@@ -5,9 +5,9 @@ A driver loads about 20,000 classes before its first batch. Java can store loade
 data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with its own
 driver, for an invented table in a temporary directory; the image contains it.
 
-The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and
-otherwise starts without it, silently. It does not check its length: a JVM with half an archive dies. So the
-archive ends with a checksum, which Java ignores; if it is wrong, the driver starts without the archive.
+The archive only saves time. A JVM checks that the same Java wrote it for the same jars, and otherwise starts
+without it, silently. It does not check its length: a JVM with half an archive crashes. So the archive ends
+with a checksum, which Java ignores; if it is wrong, the driver starts without the archive.
 
 It belongs to the installation like a compiled module: a user who may replace it may replace the code as well.
 It is written under another name and renamed, and only one process writes it at a time, so no JVM ever meets a
@@ -90,8 +90,8 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
     """Yield the path of the archive and an empty directory next to it; the file NAME that the block writes
     there becomes the archive.
 
-    Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if
-    another process writes it.
+    Raises ConfigError if the configuration switches the archive off or its directory is not writable, and
+    StateLocked if another process writes it.
     """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)):

@@ -40,7 +40,7 @@ def run(
 ) -> None:
     """Read the stream into its table until stopped, or with ``once`` until the source is exhausted.
 
-    ``when_ready`` receives the driver as soon as it can be stopped. The last event reports how the run ended.
+    ``when_ready`` receives the driver as soon as ``stop`` works. The last event reports how the run ended.
     """
     from streaming.driver.executor_pods import PodLabel, start_removing
     from streaming.driver.run import Driver

@@ -12,7 +12,7 @@ one request, a right that the chart does not give. The pods of a killed driver e
 executors notice, but they stay as completed pods. So each driver marks its pods with its table or policy, and
 the next driver of the same removes the completed ones, with their configuration maps.
 
-Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's
+It removes only completed pods. A pod that runs may belong to another driver, which waits for the table's
 lease or holds it. Nothing depends on the removal: if it fails, that is logged, and the next driver tries it
 again.
 """

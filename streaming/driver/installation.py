@@ -3,7 +3,7 @@ system.
 
 PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local
 disk. A service with a short ``PATH`` may lack them. Spark would then end without a reason, or fail after half
-a minute, so they are looked up first.
+a minute, so Tideline checks them first.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def make_directory(settings: FlatSettings) -> None:
     """Create the table's directory for Derby's log if Spark's own catalog is used.
     Raises ConfigError if that fails.
 
-    A catalog whose creation was interrupted is removed, because Derby refuses to open it. It has no table
-    yet. The caller holds the table's lock.
+    Remove a catalog whose creation was interrupted, because Derby refuses to open it. It has no table yet.
+    The caller holds the table's lock.
     """
     if not is_used(settings):
         return

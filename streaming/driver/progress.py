@@ -1,8 +1,8 @@
 """Progress events of a driver: one JSON object after every batch, for metrics and status.
 
 The events are ``started``, ``progress``, ``upkeep``, ``idle`` and ``stopped``. The daemon reads them line by
-line from a pipe, so a line is written completely or not at all, and a reader that has gone does not stop the
-stream.
+line from a pipe, so the driver writes a line completely or not at all, and a reader that has gone does not
+stop the stream.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def batch_event(
     """Return the event of a completed batch.
 
     ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why
-    requested keys could not be read, or a snapshot could not be stored.
+    reading requested keys, or storing a snapshot, failed.
     """
     states = [slot.state for slot in layout.slots]
     return {

@@ -5,8 +5,8 @@ batch or while the source is silent. Batches run in a thread of Spark, idle main
 one lock serializes them, because a table has one writer.
 
 Progress events are values, one after every batch; the process that started the driver turns them into
-metrics. An error ends the run and is raised unchanged, not as Spark's account of it. The supervisor decides
-whether to start the driver again.
+metrics. An error ends the run and reaches the caller unchanged, not as Spark's account of it. The supervisor
+decides whether to start the driver again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 1
-"""How often the end of the query and of idle times is checked."""
+"""How often to check for the end of the query and of idle times."""
 IDLE_UPKEEP_S: Final = 15.0
-"""How often the table of a silent stream is maintained; each time calls the metastore."""
+"""How often to maintain the table of a silent stream; each time calls the metastore."""
 WAIT_S: Final = 0.2
 """How often a batch that waits for the lock checks whether the run is stopping."""
 IDLE_REPORT_S: Final = 10.0
@@ -203,7 +203,7 @@ def _count_lag(batch: StagedBatch, topic: Topic | None) -> dict[int, int]:
 
 
 def _read_layout(parts: Assembly, batch: int) -> Layout:
-    """Return the columns with which the batch was written."""
+    """Return the columns of the batch."""
     plan = parts.stream.records.plan(batch)
     assert plan is not None, batch
     return plan.layout

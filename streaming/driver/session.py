@@ -1,15 +1,15 @@
 """Creates the Spark session.
 
 Splitting depends on settings that differ from Spark's defaults (keys are compared exactly, nothing in a key
-is a variable), on a Java that Spark supports, and on a Kafka connector of exactly Spark's version. All of
-this is decided here, so that drivers, tests and benchmarks run alike. ``settings.conf`` takes precedence over
-everything except the settings that splitting requires.
+is a variable), on a Java that Spark supports, and on a Kafka connector of exactly Spark's version. This
+module decides all of it, so that drivers, tests and benchmarks run alike. ``settings.conf`` takes precedence
+over everything except the settings that splitting requires.
 
 A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` classifies its
 failures.
 
 Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in its own
-directory, and relative paths of files in the settings are made absolute before.
+directory, and relative paths of files in the settings become absolute before.
 """
 
 from __future__ import annotations

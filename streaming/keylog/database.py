@@ -8,8 +8,8 @@ failing on a lock upgrade. With ``synchronous=NORMAL`` a power loss may lose the
 never a part of one. The positions of the sources then go back together with the requests read up to them.
 
 No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither
-messages nor tracebacks show values or passwords. The engine hides parameters, and a driver's text is cut to
-its first line.
+messages nor tracebacks show values or passwords. The engine hides parameters, and an error has only the first
+line of a driver's text.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Database:
         """Run ``work`` in a transaction, and repeat it after a collision with another one.
         It takes effect when ``work`` has returned.
 
-        Errors of the database are raised as by ``convert_errors``; errors of ``work`` pass through.
+        Raises errors of the database as ``convert_errors`` does; errors of ``work`` pass through.
         """
         with convert_errors(self.address):
             for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -270,7 +270,7 @@ def convert_errors(address: str) -> Iterator[None]:
 
 
 def is_collision(error: exc.SQLAlchemyError) -> bool:
-    """Whether the transaction collided with another one and can be repeated."""
+    """Whether the transaction collided with another one, so that the caller can repeat it."""
     return isinstance(error, exc.DBAPIError) and _code(error) in _COLLISIONS
 
 

@@ -5,9 +5,9 @@ found in a source. A query that runs every minute is one row a day with a count.
 the number of different queries, not of runs.
 
 The position of the source changes in the same transaction, so recording a batch again is harmless. A batch
-whose position is already stored has no effect. A batch that does not continue from the position that this log
-last saw is refused: two miners of one source would count everything twice. If a source has no position
-(standard input), a repetition increases counts, but not users and days, by which keys are ranked.
+whose position is already stored has no effect. The log refuses a batch that does not continue from the
+position that it last saw: two miners of one source would count everything twice. If a source has no position
+(standard input), a repetition increases counts, but not users and days, which determine the ranks of keys.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 as ``state.columns.demand`` ranks them, and single rows for display.
 
 One statement reads the window, so the answer is a consistent state of the database. The database groups the
-rows by key, user and day. The rest is done here, because the names of the distinct users are needed for their
-quotas, and the distinct days over all users.
+rows by key, user and day. This module does the rest, because quotas need the names of the distinct users, and
+ranks the distinct days over all users.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[Requeste
 
 
 def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
-    """Return the last day on which each key was requested (days since 1970,
-    UTC), within the window or before it.
-    """
+    """Return the last day with a request of each key (days since 1970, UTC), even before the window."""
     with log.database.read() as connection:
         query = select(key_table.c.members, key_table.c.last_day).where(key_table.c.raw_table == raw_table)
         return {decode_members(members): day for members, day in connection.execute(query)}

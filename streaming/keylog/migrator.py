@@ -9,9 +9,9 @@ follows:
 3. it runs the missing scripts and commits them;
 4. it releases the lock.
 
-A separate connection holds the lock until the scripts are committed. If it were released earlier, the next
+A separate connection holds the lock until the scripts are committed. With an earlier release, the next
 process would still find the older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL
-commits every statement, so scripts can be run again.
+commits every statement, so scripts are repeatable.
 
 It refuses a newer schema: an older program would not write everything that the newer one relies on.
 """

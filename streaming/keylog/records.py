@@ -4,7 +4,7 @@ A ``KeyRequest`` is one use of a key in a query. Its texts come from other syste
 or cuts text that some database cannot store (NUL, which PostgreSQL refuses; lone surrogates; more characters
 than a column has): all databases hold the same.
 
-Positions of query sources are stored as they are, or deflated if they are long. A source of files records
+The log stores positions of query sources as they are, or deflated if they are long. A source of files records
 every file in its directory: 200,000 of them are 30 MB. This is more than MySQL accepts in one packet by
 default, and would be written with each batch. File names shrink to a tenth of their size.
 """
@@ -28,7 +28,7 @@ indefinitely."""
 EARLIEST_S: Final = 946_684_800
 """The year 2000: queries dated earlier have a wrong time."""
 CHARS_PLAIN: Final = 64 * 1024
-"""Positions up to this length are stored as they are."""
+"""Positions up to this length stay as they are."""
 BYTES_MAX: Final = 256 << 20
 """Longer positions are not unpacked: no source has them."""
 STORED_CHARS_MAX: Final = 12 << 20

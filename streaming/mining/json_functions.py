@@ -129,8 +129,8 @@ def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunctio
 def parse_path(text: str, style: Style) -> Path | Unresolved:
     """Return the key that an argument names, or the reason why it names none.
 
-    Blanks before a member of a JSON path are ignored, as Spark does; Hive looks for a member whose name
-    begins with them.
+    Ignores blanks before a member of a JSON path, as Spark does; Hive looks for a member whose name begins
+    with them.
     """
     if has_placeholder(text):
         return Unresolved.VARIABLE

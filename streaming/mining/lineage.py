@@ -1,9 +1,9 @@
 """Lineage: the raw column that a value was extracted from, and the members that lead to it.
 
 ``u = get_json_object(json, '$.user')`` followed by ``get_json_object(u, '$.id')`` requests ``user.id``. It
-requests ``user`` only if ``u`` itself is used too. Each value therefore records whether something was
-extracted from it (``is_base``) and whether it was used (``is_used``). The keys are determined when the whole
-text has been read.
+requests ``user`` only if ``u`` itself is used too. Each value therefore records whether the query extracted
+something from it (``is_base``) and used it (``is_used``). The keys are determined when the whole text has
+been read.
 """
 
 from __future__ import annotations

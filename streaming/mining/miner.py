@@ -7,7 +7,8 @@ A text passes up to four steps, and most texts of a query log stop at one of the
 3. the parsers of its dialects, one after the other;
 4. the scanner, for texts that no parser accepts.
 
-The number of remembered fingerprints is bounded. A fingerprint dropped is read again, with the same result.
+The miner remembers a limited number of fingerprints. It reads a text with a dropped one again, with the same
+result.
 """
 
 from __future__ import annotations

@@ -120,10 +120,12 @@ class RawTable:
     def __post_init__(self) -> None:
         for name in (self.name, *self.views):
             if name.count(".") != 1 or name != name.lower() or not all(name.split(".")):
-                raise ConfigError("a raw table or view must be named db.name in lower case", name=name)
+                raise ConfigError(
+                    "the name of a raw table or view must have the form db.name, in lower case", name=name
+                )
         if not self.json_column or self.json_column != self.json_column.lower():
             raise ConfigError(
-                "the JSON column of a raw table must be named in lower case", column=self.json_column
+                "the name of the JSON column of a raw table must be in lower case", column=self.json_column
             )
 
 

@@ -58,7 +58,7 @@ class ProgramReader:
         self._schemas = SchemaReader(self._assigned)
         self._named: dict[str, list[ast.expr]] = {}
         self._names: set[str] = set()
-        """The names of columns that are followed."""
+        """The names of columns to follow."""
         self._extracted: dict[int, list[Value]] = {}
         self._parts: set[int] = set()
         """Nodes read as a part of another one, and so are not used themselves."""

@@ -1,6 +1,6 @@
 """Python programs as syntax trees: texts written out, names of called functions, and schemas.
 
-A program is parsed, never run. Only literal parts of a text have known content; the rest of it is
+It parses a program and never runs it. Only literal parts of a text have known content; the rest of it is
 ``VARIABLE``.
 """
 

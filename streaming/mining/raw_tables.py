@@ -1,6 +1,6 @@
 """Raw tables by the names that queries use, and the quick check whether a text can use one.
 
-Most queries of a cluster do not concern raw tables. A text is read only if it contains the name of a raw
+Most queries of a cluster do not concern raw tables. Mining reads a text only if it contains the name of a raw
 table and something that can extract from its JSON. The check takes microseconds. A false positive costs time;
 there are no false negatives.
 """

@@ -3,7 +3,7 @@ such as truncated queries, old TRANSFORM syntax and SQL in program strings.
 
 It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore follows a call
 only if its document is unambiguous: the JSON column of the only raw table in the text, a column named through
-that table's alias, or a name that the text gives to a single extraction. Everything else is counted as
+that table's alias, or a name that the text gives to a single extraction. Everything else counts as
 unresolved. A parser would find everything that the scanner finds; tests compare the two.
 """
 
@@ -30,7 +30,7 @@ from streaming.mining.tokens import NAME_KINDS, Token, TokenKind, TokenList, nam
 
 
 _CHAIN_MAX: Final = 32
-"""The maximum length of a chain of names or nested calls that is followed."""
+"""The maximum length of a chain of names or nested calls."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Scanner:
         return self._fields(self._column(parts), end)
 
     def _column(self, parts: list[str]) -> Value:
-        """Return the value of a column. The names of sub-queries in front of it are ignored."""
+        """Return the value of a column, ignoring names of sub-queries in front of it."""
         lowered = [part.lower() for part in parts]
         raw = self._raw_column(lowered)
         if raw is not None:

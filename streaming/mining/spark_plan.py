@@ -1,17 +1,17 @@
 """Keys in Spark's physical plans, which event logs contain for every query, SQL or DataFrame.
 
 A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so
-names need not be resolved. It has one disadvantage: literals have lost their quotes
+no name needs to be resolved. It has one disadvantage: literals have lost their quotes
 (``get_json_object(json#7, $.http.path)``). Only brackets and commas show the end of a key, so a literal with
 a bracket may give a wrong key. Such an error ends with its line: brackets are paired line by line, because
-names and literals contain no line breaks. Functions without their own plan text are recognized by their name.
+names and literals contain no line breaks. The name identifies functions without their own plan text.
 
-A plan is read in three steps:
+Reading a plan takes three steps:
 
-1. The scans determine which attributes are raw JSON columns. A table is identified by its name, or by its
-   directory if files are read without a table. Two forms are supported: the formatted mode (the default of
-   ``spark.sql.ui.explainMode``), in which each scan has its own section, and the simple mode, in which it is
-   a line of the tree.
+1. The scans determine which attributes are raw JSON columns. A scan identifies a table by its name, or by its
+   directory if the query reads files without a table. Two forms are supported: the formatted mode (the
+   default of ``spark.sql.ui.explainMode``), in which each scan has its own section, and the simple mode, in
+   which it is a line of the tree.
 2. The calls that define attributes are recorded.
 3. The calls are followed: calls inside calls, and fields of either.
 """

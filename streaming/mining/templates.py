@@ -1,9 +1,8 @@
-"""Templates: query texts whose variables were not substituted,
-as they are kept in repositories (dbt, Airflow, programs, dashboards).
+"""Templates: query texts with variables, as repositories keep them (dbt, Airflow, programs, dashboards).
 
-Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and ``{{
-ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no table, column or key has: its
-value is unknown. Removes statements and comments of the template; reads repeated or conditional text once.
+Calls of dbt that name a table become its name: ``{{ source('web', 'clicks') }}`` and ``{{ ref('clicks') }}``.
+Every other expression becomes ``VARIABLE``, a name that no table, column or key has: its value is unknown.
+Removes statements and comments of the template; reads repeated or conditional text once.
 
 A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
 (``$.$key``), unless written in brackets and quotes (``$['$oid']``).
@@ -55,7 +54,7 @@ def resolve_templates(text: str, columns: Collection[str]) -> str:
 
 
 def has_placeholder(text: str) -> bool:
-    """Whether the text of a key contains a variable that was not substituted."""
+    """Whether the text of a key contains a variable."""
     return _PLACEHOLDER.search(text) is not None
 
 

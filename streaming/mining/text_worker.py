@@ -5,8 +5,7 @@ kilobytes of common table expressions have taken gigabytes and minutes. A text t
 child process, and counts as too large. The caller continues with the next text and records its position as
 usual, so the text is not read again.
 
-The process is reused for all texts, because starting it takes half a second. It ends with the process that
-uses it.
+One process reads all texts, because starting it takes half a second. It ends with the process that uses it.
 """
 
 from __future__ import annotations

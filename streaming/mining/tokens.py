@@ -1,16 +1,16 @@
 """Tokens of query texts: one regular expression that recognizes strings,
 quoted names and comments; and fingerprints made from them.
 
-The fingerprint and the scanner are built on tokens. Both are fast and never fail, because every text has
-tokens and the time is linear in the length of the text. An unterminated string extends to the end of the
-text, so a truncated query loses only its last token.
+The fingerprint and the scanner use tokens. Both are fast and never fail, because every text has tokens and
+the time is linear in the length of the text. An unterminated string extends to the end of the text, so a
+truncated query loses only its last token.
 
 ``TokenList`` adds paired brackets: the bounds of calls, their arguments and dotted names. Its positions are
 indexes of tokens. A position before the first or behind the last token gives an empty token, so that callers
 need not check the bounds. An unclosed bracket extends to the end.
 
 All runs of the same query have one fingerprint. Leaves out everything that differs between runs (dates, ids,
-layout, comments). Anything that affects keys must be kept. Literals therefore stay if they may be a key: in
+layout, comments). It must keep everything that affects keys. Literals therefore stay if they may be a key: in
 the arguments of JSON functions, in brackets, in the form of a path, and around code. Names that may be a
 member (after ``.`` and ``:``, and in the brackets of a row type) keep their case. Two texts with the same
 fingerprint request the same keys; property tests check this.

@@ -50,7 +50,7 @@ class RowComparison:
     def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
         """Add a difference for every partition whose rows differ; return the number of rows at the source.
 
-        A table whose rows Spark cannot read at the source is counted as not compared; the result is None.
+        A table whose rows Spark cannot read at the source counts as not compared; the result is None.
         """
         count = 0
         for page in _pages(source):
@@ -64,7 +64,9 @@ class RowComparison:
         return count
 
     def _summarize_target(self, table: OneTable, names: Sequence[str]) -> dict[str, RowSummary] | str:
-        """Return the rows of the target, or why they cannot be read although those of the source can."""
+        """Return the rows of the target, or why Spark cannot read them although it can read those of the
+        source.
+        """
         try:
             return self._summarize(table, names)
         except (Unsupported, _Unreadable) as error:
@@ -151,7 +153,7 @@ class RowSummary:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """How the files of one table on one side are read."""
+    """How to read the files of one table on one side."""
 
     columns: Sequence[tuple[str, str]]
     """Names and Hive types, without partition columns."""
@@ -173,9 +175,7 @@ def find_format(input_format: str | None) -> str:
 def summarize_rows(
     spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles]
 ) -> dict[str, RowSummary]:
-    """Return the visible rows of each partition, by name.
-    Raises Unsupported for files that cannot be read like this.
-    """
+    """Return the visible rows of each partition, by name. Raises Unsupported for other files."""
     summaries = dict.fromkeys(files, RowSummary())
     for name, each in files.items():
         if each.plain and each.deletes:
@@ -262,9 +262,7 @@ def _lookup(names: Mapping[Location, str], place: Any) -> str:
 
 
 def to_spark_type(hive_type: str) -> str:
-    """Return the type in Spark's spelling;
-    texts of limited length are read as strings. Raises Unsupported.
-    """
+    """Return the type in Spark's spelling; texts of limited length become strings. Raises Unsupported."""
     if _UNREADABLE.search(hive_type):
         raise Unsupported("Spark cannot read the type", type=hive_type[:200])
     return _LOCAL_TIME.sub("timestamp", _CHARACTERS.sub("string", hive_type))

@@ -5,9 +5,9 @@ raw text, never NULL), ``size`` LONG (its length in bytes), ``arrival`` LONG (se
 INT (the topic's partition; 0 for a directory). This schema never changes, so the table's columns may change
 between any two batches.
 
-The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data
-before it was read, the stream stops (``failOnDataLoss``) instead of skipping it. Transaction markers and
-aborted records between two offsets are not lost data for Spark. Every file is read once, however old it is.
+The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted unread
+data, the stream stops (``failOnDataLoss``) instead of skipping it. Transaction markers and aborted records
+between two offsets are not lost data for Spark. The stream reads every file once, however old it is.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def build_kafka_options(source: KafkaSource) -> dict[str, str]:
 
 
 def reads_committed(source: KafkaSource) -> bool:
-    """Whether records of transactions that are open or were aborted are left out."""
+    """Whether to omit records of open and aborted transactions."""
     return source.options.get(_ISOLATION, _COMMITTED) == _COMMITTED
 
 

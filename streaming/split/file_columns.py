@@ -1,10 +1,10 @@
-"""Columns of a file: every slot in the table's order, under its name.
-Slots that become STRING are written as text in advance.
+"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING already hold
+text.
 
-Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are
-written by their own writer if the session has it (``streaming.split.plain_rows``), otherwise by Spark's.
-The files are equal, except for bounds of texts and zeros that are not right in every reader's order, which
-only the own writer corrects (``java/Bounds``).
+Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file.
+Tideline's own writer writes the rows if the session has it (``streaming.split.plain_rows``), otherwise
+Spark's. The files are equal, except for bounds of texts and zeros that are not right in every reader's order,
+which only the own writer corrects (``java/Bounds``).
 """
 
 from __future__ import annotations

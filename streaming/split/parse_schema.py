@@ -30,8 +30,8 @@ READ_AS: Final = {
     ColumnType.STRING: "string",
     ColumnType.BOOLEAN: "boolean",
 }
-"""The type with which a column is parsed. Bytes are parsed as shorts, because the reader accepts 128 to 255
-as negative bytes."""
+"""The type for parsing a column. Bytes become shorts, because the reader accepts 128 to 255 as negative
+bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
     """Distribute the keys:
     the first parse takes the keys within no other key, each further parse the next nesting level.
 
-    There is always at least one parse, so that malformed rows are found even without keys.
+    There is always at least one parse, which finds malformed rows even without keys.
     """
     prefixes = {key.members for key in types}
     levels: list[dict[KeyPath, ColumnType]] = [{}]

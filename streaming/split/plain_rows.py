@@ -5,7 +5,7 @@ Spark's ``from_json`` decodes a row into characters and compares them with all n
 ``java/PlainRowParser`` reads the bytes, skips members without a slot, and returns the slots of the row in
 Spark's memory layout. It accepts only *plain* rows: strict JSON objects in which every requested value fits
 its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So no rule of Spark's reader
-about unusual rows is written twice.
+about unusual rows exists twice.
 
 Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by
 one, in each step of a query. ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields

@@ -1,13 +1,12 @@
 """The SQL of one split: which parse provides which key,
 and the expression of each column by the rule of ``splitter``.
 
-Rows that are not plain are evaluated in steps, because each step uses the result of the one before several
+Evaluating rows that are not plain takes steps, because each step uses the result of the one before several
 times. As steps of the query, they would copy all rows, plain ones included, and Spark would generate code for
 hundreds of columns in every task. So each step is a function applied to an array with one element, which
 Spark evaluates without generating code.
 
-Expressions that only few rows need are guarded by CASE, not by AND, which does not guard them wherever Spark
-extracts common subexpressions.
+CASE guards expressions that only few rows need. AND does not, wherever Spark extracts common subexpressions.
 """
 
 from __future__ import annotations
@@ -230,8 +229,8 @@ def build_struct(fields: Mapping[str, str]) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    """Return whether a condition holds. Unlike a chain of ORs,
-    COALESCE is compiled in pieces and supports hundreds of them.
+    """Return whether a condition holds. Unlike a chain of ORs, COALESCE compiles in pieces and supports
+    hundreds of them.
     """
     pieces = [f"CASE WHEN {condition} THEN TRUE END" for condition in conditions]
     return f"coalesce({', '.join([*pieces, 'FALSE'])})"

@@ -1,6 +1,6 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column: plain rows by their own parser
+Spark parses every row once, each key as the type of its column: plain rows by their own parser
 (``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that is
 impossible (a value of another kind, a scalar above deeper keys, not JSON at all), it leaves the row's text in
 an extra field. Only such *doubtful* rows get a second parse, as text, which finds the lost parts. So the
@@ -12,8 +12,8 @@ row. A value *fits* a numeric column if it is a JSON number in the range of the 
 column as text gives the same text. In a DOUBLE column, integers up to 2^53 count as numbers. A value that
 does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row (anything but a JSON
 object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its
-first document, which Spark's reader ignores as ``get_json_object`` does. Only rows that are not plain are
-searched for it.
+first document, which Spark's reader ignores as ``get_json_object`` does. The splitter searches only rows that
+are not plain for it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
 """Session settings without which a key could be confused with another key or with a variable."""
 SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
-"""Writer options for files rewritten when their hour is sealed. Without dictionaries of texts they are 7 %
-larger, and a batch of 300 keys needs about a tenth less processor time.
+"""Writer options for the files of sealed hours. Without dictionaries of texts they are 7 % larger, and a
+batch of 300 keys needs about a tenth less processor time.
 """
 
 

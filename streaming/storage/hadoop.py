@@ -1,12 +1,12 @@
 """The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
 driver's disk do not need the JVM.
 
-Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved.
+Tables and checkpoints may be anywhere Spark can write, and Hadoop can move everything that Spark wrote.
 (``handlers.files`` copies between clusters without a JVM and has no moves.)
 
 On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server
 followed by a removal, and a crash in between leaves both. The copy is complete then (an object appears only
-when it is complete), so only the source is removed.
+when it is complete), so this removes only the source.
 
 Whether a small record is written to a temporary name and renamed, or written in place, depends on its own
 location: a checkpoint may be on HDFS while its table is in an object store. ``open_storage`` therefore

@@ -98,8 +98,8 @@ class LocalDisk:
             _path(directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Rename. If another file has the name already,
-        another writer is at work, and AlreadyExists is raised.
+        """Rename. Raises AlreadyExists if another file has the name already, because then another writer is
+        at work.
         """
         old, new = _path(source), _path(target)
         with _errors(source):

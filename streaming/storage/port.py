@@ -51,8 +51,8 @@ class Storage(Protocol):
         """
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``.
-        An existing target is overwritten.
+        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. Overwrites an existing
+        target.
         """
 
     def remove(self, path: str) -> None:

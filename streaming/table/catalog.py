@@ -5,9 +5,9 @@ Spark (``spark_catalog``) differ only in how a call travels and how compare-and-
 covers that difference.
 
 On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error
-message reveals that a race was lost ("The table has been modified", reference: flat-tables-hive4.md §6). The
-server does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore,
-so a count would soon be wrong.
+message reveals a lost race ("The table has been modified", reference: flat-tables-hive4.md §6). The server
+does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore, so a
+count would soon be wrong.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ TYPE_CHECK: Final = "hive.metastore.disallow.incompatible.col.type.changes"
 _SET_CONFIG: Final = PlainCall("setMetaConf", NoneType, changes=False)
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _FEW: Final = 4
-"""Up to this number, partitions are requested one by one."""
+"""Up to this number, the catalog requests partitions one by one."""
 _MODIFIED: Final = "The table has been modified"
 
 
@@ -123,8 +123,8 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return the partitions that exist. A few are requested one by one,
-        which Hive 4.2 answers eight times faster for wide tables.
+        """Return the partitions that exist. It requests a few one by one, which Hive 4.2 answers eight times
+        faster for wide tables.
         """
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)

@@ -11,10 +11,10 @@ the table and maps every old name to the column that has the values now::
 While the old column exists, older hours have their values there; when its slot holds another key, only the
 second half remains. Two types that differ are combined as text.
 
-The view is written through metastore calls, in the SQL that Hive and Spark have in common, so both can read
-it. It does not follow the table on its own: ``refresh`` rewrites it after each change of the table if
-necessary, and ``tideline.schema_version`` records for which version. The meaning of the old names is stored
-in the view, one parameter per name.
+Metastore calls write the view, in the SQL that Hive and Spark have in common, so both can read it. It does
+not follow the table on its own: ``refresh`` rewrites it after each change of the table if necessary, and
+``tideline.schema_version`` records for which version. The view stores the meaning of the old names, one
+parameter per name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CompatibilityView:
         """Write the view for ``state`` and ``old_names``,
         which replace its previous old names; return whether it changed.
 
-        Old names that hold a key again, and those whose column no longer exists, are left out.
+        Omits old names that hold a key again, and those whose column no longer exists.
         """
         usable_names = select_usable_names(state.layout, old_names)
         new_view = self._view(state, usable_names)

@@ -139,8 +139,8 @@ def find_current_files(
     """Return the record of the table and all current files.
 
     ``read`` returns the text of a file, None if it does not exist. ``list_directory`` returns the names in a
-    directory, none if it does not exist; it is called in several threads. The record is read again after the
-    directories were listed: if it has changed, so may have the files.
+    directory, none if it does not exist; several threads call it. Reads the record again after listing the
+    directories: if it has changed, so may have the files.
 
     Raises NotFound if the table has no record, StateCorrupt if it is unreadable, and FilesUnavailable if it
     changes all the time.

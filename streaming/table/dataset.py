@@ -43,8 +43,8 @@ def open_dataset(location: str | os.PathLike[str], filesystem: Any = None) -> Da
     """Open the flat table at ``location`` as it is now: a path, or a URI that PyArrow can open.
 
     ``filesystem`` is a file system of PyArrow or fsspec, in which ``location`` is a path; it is needed for
-    stores with their own settings. HDFS is found by Hadoop's configuration. Open the dataset again to see
-    later rows and columns.
+    stores with their own settings. Hadoop's configuration names HDFS. Open the dataset again to see later
+    rows and columns.
 
     Raises NotFound if there is no flat table, or if its driver has not run since Tideline has this function.
     """

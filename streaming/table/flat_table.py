@@ -24,7 +24,7 @@ from streaming.table.parameters import PATTERNS, SEALED, check_columns, rename_f
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """The table at the moment it was read."""
+    """The table at the time of reading."""
 
     layout: Layout
     parameters: Mapping[str, str]
@@ -52,7 +52,7 @@ class HourPartition:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the hour was compacted and no row has arrived since."""
+        """Whether the hour is compacted, and no row has arrived since."""
         return self.parameters.get(SEALED) == "true"
 
 
@@ -103,7 +103,7 @@ class FlatTable(Protocol):
         """
 
     def hours(self) -> Sequence[int]:
-        """Return the hours that have a partition, in order. Cheap: only partition names are transferred."""
+        """Return the hours that have a partition, in order. Cheap: reads only partition names."""
 
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
@@ -134,8 +134,8 @@ class FlatTable(Protocol):
         planner.
 
         The directory must be another version below the hour's own directory and must contain the files
-        directly. Otherwise InvalidRequest is raised, because Hive silently reads a missing or nested
-        directory as 0 rows.
+        directly. Raises InvalidRequest otherwise, because Hive silently reads a missing or nested directory
+        as 0 rows.
         """
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:

@@ -83,7 +83,7 @@ class WriterLease:
                 table=self._table.title,
                 holder=record.holder,
                 seconds_left=round(record.until_s + SKEW_S - now_s),
-                hint="Stop the other writer, or wait: the lease of a writer that died expires on its own.",
+                hint="Stop the other writer, or wait: the lease of a writer that crashed expires on its own.",
             )
         mine = record is not None and record.holder == self._holder
         if mine and record is not None and record.until_s - now_s > self._duration_s / 2:

@@ -49,8 +49,8 @@ files."""
 class MetastoreTable:
     """A ``FlatTable`` on a ``Catalog``; its hours are directories in ``storage``.
 
-    Directories are created here before they are sent to the metastore. The metastore would create missing
-    ones as its own user, and the writer could not write into them.
+    Creates directories before it sends them to the metastore. The metastore would create missing ones as its
+    own user, and the writer could not write into them.
     """
 
     def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:
@@ -185,7 +185,9 @@ class MetastoreTable:
         self._catalog.drop_partitions(self.database, self.name, names)
 
     def _store(self, table: Table, expected: int, *, narrows: bool) -> None:
-        """Replace the table. If the answer is lost, read the table to find out whether it was replaced."""
+        """Replace the table. If the answer is lost, read the table to find out whether the replacement
+        succeeded.
+        """
         try:
             self._catalog.replace_table(table, key=VERSION, expected=str(expected), narrows=narrows)
         except AmbiguousCall:

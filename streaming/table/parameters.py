@@ -1,9 +1,9 @@
 """Parameters that Tideline keeps on a flat table and its partitions,
 and the limits of names and texts in a metastore.
 
-The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a
-column of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md
-§0.8, §1, §7).
+The client checks the limits. A metastore needs 20 seconds of retries to refuse a text that exceeds a column
+of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8, §1,
+§7).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ before that may run: ``{"slots": [3], "until_s": 1}``; ``"narrowed": true`` if t
 LAST_PROMOTION: Final = "tideline.last_promotion"
 """Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit now."""
 _FORMER: Final = {"tideline.hardening": PROMOTION, "tideline.hardened": LAST_PROMOTION}
-"""Names in tables of earlier builds. They are read under the present names, and the next change of the table
+"""Names in tables of earlier builds. They are read under the current names, and the next change of the table
 renames them."""
 
 LAYOUT_VERSION: Final = "tideline.layout_version"
@@ -130,7 +130,7 @@ def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) 
     """Return ``old`` with ``changes`` (None removes one),
     without statistics and without Spark's copy of the schema.
 
-    Parameters of earlier builds get their present names.
+    Parameters of earlier builds get their current names.
     """
     unchanged = {
         key: value
@@ -146,5 +146,5 @@ def select_own(parameters: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def rename_former(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return ``parameters`` with the present names for those that an earlier build wrote."""
+    """Return ``parameters`` with the current names for those that an earlier build wrote."""
     return {_FORMER.get(key, key): value for key, value in parameters.items()}

@@ -3,7 +3,7 @@
 The writer holds the lease, so no other process changes partitions, and all changes of the writer go through
 this class. Results of reads therefore stay valid. A busy metastore needs a second for a call, and a batch
 needs a dozen of them. If the table's version differs from the version that the writer left, another writer
-held the lease in between, and the cache is dropped.
+held the lease in between, and the writer drops the cache.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ cautious:
   newest sealed hour and this machine's clock differ by more than ``distance_max_s`` in either direction.
 * One run drops at most ``hours_max`` hours, the oldest first, and never the newest hour.
 
-A query that started before an hour was switched or dropped still reads the old directory. So directories are
-not deleted at once but noted in the table's own directory, in ``.tideline/deletions/``, one small file per
-directory. Noting a directory twice has no effect, two writers cannot lose each other's notes, and any later
-writer finds them.
+A query that started before an hour was switched or dropped still reads the old directory. So retention does
+not delete directories at once, but notes them in the table's own directory, in ``.tideline/deletions/``, one
+small file per directory. Noting a directory twice has no effect, two writers cannot lose each other's notes,
+and any later writer finds them.
 
-A note is a request, not an order. Before deleting, all partitions are read from the metastore. A directory is
-kept if a partition points to it, above it or below it, or if it is not a version directory of an hour of this
-table.
+A note is a request, not an order. Before it deletes, retention reads all partitions from the metastore. A
+directory is kept if a partition points to it, above it or below it, or if it is not a version directory of an
+hour of this table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DISTANCE_MAX_S: Final = 2 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """How long hours are kept."""
+    """How long to keep hours."""
 
     keep_s: int
     """In event time, behind the newest sealed hour; 0 keeps everything."""
@@ -52,7 +52,7 @@ class RetentionRules:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The hours that a run drops. ``refused`` gives the reason if nothing may be dropped."""
+    """The hours that a run drops. ``refused`` gives the reason if it may drop nothing."""
 
     hours: tuple[int, ...] = ()
     left: int = 0
@@ -84,8 +84,8 @@ def drop_hours(
 ) -> list[int]:
     """Drop ``partitions`` and note their directories for deletion after ``due_s`` (seconds since 1970).
 
-    The directories are noted first. A crash in between leaves notes that the deletion ignores while
-    partitions point there; it never leaves files that nothing refers to.
+    Notes the directories first. A crash in between leaves notes that the deletion ignores while partitions
+    point there; it never leaves files that nothing refers to.
     """
     listed = list(partitions)
     for partition in listed:

@@ -19,8 +19,8 @@ names and sizes of the files. If the layout version or the files differ from tho
 a crash occurred between publishing and counting, the layout changed), the stored count is ignored and the
 footers are read.
 
-Neither count can replace the other. A sum does not show files that were not counted. A count of files would
-require every batch to list the directory, and counts rounded to powers of two cannot be added up.
+Neither count can replace the other. A sum does not show uncounted files. A count of files would require every
+batch to list the directory, and counts rounded to powers of two cannot be added up.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def count_retained_values(
 ) -> tuple[int, ...]:
     """Return a lower bound of the values of each slot in all ``partitions``; 0 is exact.
 
-    ``footers`` counts values per slot from the footers of ORC files. It is called for the files of partitions
+    ``footers`` counts values per slot from the footers of ORC files. Called for the files of partitions
     without a valid stored count. The result ends with the last slot that any file has; later slots have no
     values.
     """

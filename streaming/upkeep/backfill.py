@@ -1,20 +1,20 @@
-"""Backfill: past hours are split again from the raw table,
-so that keys requested since then have their values there too.
+"""Backfill: splits past hours again from the raw table, so that keys requested since then have their values
+there too.
 
 The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
-hour are read from it, split with all current columns, and replace the hour like any rewriting. No rows may be
-lost by this. If the raw table holds fewer events of the hour than the flat table, the hour stays unchanged
-and appears in the report (the raw table may start later, may have lost files, or holds events that the stream
-rejected as too late). The flat table's own malformed rows are kept.
+hour are read from it, split with all current columns, and replace the hour like any rewriting. A backfill
+must not lose rows. If the raw table holds fewer events of the hour than the flat table, the hour stays
+unchanged and appears in the report (the raw table may start later, may have lost files, or holds events that
+the stream rejected as too late). The flat table's own malformed rows stay.
 
-In general, rows of the raw and the flat table cannot be matched one by one, so an hour is replaced with all
-its columns. A backfill of one key chooses the hours that need it. If another key, such as an id, identifies
-the events of an hour, only the first key is computed and the other columns are copied. That is not assumed
-but counted, for each hour: on both sides, every event has a value of the identifying key, no two events have
-the same one, and both sides have the same values. Then each flat row has exactly one raw event. Malformed
-rows have no event time, so the raw events of an hour do not include them; they stay as they are. If one of
-these conditions does not hold, the hour is replaced with all its columns. Values that do not fit put the text
-of their event into ``_rescued``, as everywhere.
+In general, nothing matches rows of the raw and the flat table one by one, so a backfill replaces an hour with
+all its columns. A backfill of one key chooses the hours that need it. If another key, such as an id,
+identifies the events of an hour, the backfill computes only the first key, and copies the other columns. The
+backfill counts this for each hour: on both sides, every event has a value of the identifying key, no two
+events have the same one, and both sides have the same values. Then each flat row has exactly one raw event.
+Malformed rows have no event time, so the raw events of an hour do not include them; they stay as they are. If
+one of these conditions does not hold, it replaces the hour with all its columns. Values that do not fit put
+the text of their event into ``_rescued``, as everywhere.
 """
 
 from __future__ import annotations

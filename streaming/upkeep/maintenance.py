@@ -1,8 +1,8 @@
 """Maintenance between two batches: change types of columns,
 seal hours, drop old hours and delete replaced directories.
 
-An hour is sealed (compacted) when no more of its rows are expected: when the watermark is ``lateness_s`` past
-its end and past the last arrival of a row.
+The driver seals (compacts) an hour when it expects no more of its rows: when the watermark is ``lateness_s``
+past its end and past the last arrival of a row.
 
 It runs in the writer itself, or from the command line while the writer is stopped, but never in parallel with
 a batch. Before it changes anything it finishes a staged batch, so every file in the table belongs to a batch
@@ -47,7 +47,7 @@ class OpenHour:
 
     hour: int
     due_s: int
-    """The event time that the watermark must reach before the hour is sealed."""
+    """The event time that the watermark must reach before sealing."""
     reached_s: int | None
     """The event time that the watermark has reached."""
 
@@ -134,7 +134,7 @@ class UpkeepResult:
     dropped: int = 0
     deleted: int = 0
     refused: str = ""
-    """Why no hour may be dropped; empty if dropping is allowed."""
+    """Why it may drop no hour; empty if it may."""
     open: tuple[OpenHour, ...] = ()
     """The hours that are not sealed, in order."""
 
@@ -186,7 +186,7 @@ class Maintenance:
     def _delete(self) -> int:
         """Delete directories that are due, according to the current partitions in the metastore.
 
-        Before that, the record for readers without a metastore is written, even if only users have dropped
+        Before that, it writes the record for readers without a metastore, even if only users have dropped
         partitions.
         """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()

@@ -1,7 +1,7 @@
 """The raw events of hours, for backfills: read from the raw table or a directory, split, and staged by hour.
 
-The raw table is scanned once for each group of hours, not once for each hour: the split rows are staged by
-hour, and counted by the footers of the staged files.
+It scans the raw table once for each group of hours, not once for each hour. It stages the split rows by hour,
+and counts them by the footers of the staged files.
 
 Records longer than ``limits.record_bytes`` are dead letters of the stream, so they are not events of an hour.
 Malformed rows have no event time and cannot be found in the raw table by hour.

@@ -4,16 +4,16 @@
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
 4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either
-   all old or all new files. Then the record for readers without a metastore is written
+   all old or all new files. Then it writes the record for readers without a metastore
    (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
-A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is
-repaired by ``note_replaced``, because the partition's parameter still names the replaced directory.
+A crash before step 4 leaves only a directory that the next attempt overwrites. ``note_replaced`` repairs a
+crash between 4 and 5, because the partition's parameter still names the replaced directory.
 
-While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became
-wider since. A value that is in a numeric column stays there even if it does not fit when split again: a
-column that was narrowed holds numbers that had arrived as text.
+Rewriting an hour splits its rows with ``_rescued`` again: values fit into columns that became wider since. A
+value that is in a numeric column stays there even if it does not fit when split again: a column that was
+narrowed holds numbers that had arrived as text.
 """
 
 from __future__ import annotations

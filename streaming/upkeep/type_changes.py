@@ -1,18 +1,18 @@
 """Changes of a column's type between numbers and text, while users' queries continue:
 promotion to STRING, and narrowing back.
 
-Spark's reader fails on a filter over files whose type is not in the family of the table's type, and
-text under a numeric column reads as NULL. So neither the table nor the files can simply be changed first. A
-promotion takes these steps:
+Spark's reader fails on a filter over files whose type is not in the family of the table's type, and text
+under a numeric column reads as NULL. So neither the table nor the files can simply change first. A promotion
+takes these steps:
 
 0. The promotion is announced for ``rules.promotion_delay_hours``
    (``streaming.batch.schema_evolution.announce_promotions``). Until then nothing changes, and a pin stops it.
 1. A table parameter records which slots are promoted, and since which version
    (``streaming.batch.schema_evolution.begin_promotion``). From now on every new file holds their values as
-   text, marked so that Spark does not filter by them (``streaming.split.pushdown_guard``). Such a file is
-   read correctly under both types.
-2. Each older hour is rewritten in this form, a few between two batches. Values that did not fit stay in
-   ``_rescued`` for now, so a numeric column shows no text that is not a number.
+   text, marked so that Spark does not filter by them (``streaming.split.pushdown_guard``). Readers read such
+   a file correctly under both types.
+2. The driver rewrites each older hour in this form, a few between two batches. Values that did not fit stay
+   in ``_rescued`` for now, so a numeric column shows no text that is not a number.
 3. When no older hour is left, the table's type is changed by compare-and-set.
 4. Sealed hours with rows in ``_rescued`` are rewritten once more, because their values fit now
    (``maintenance.find_outgrown``).
@@ -23,7 +23,7 @@ A column may have become STRING by values that have left the table since, or by 
 If all its values are numbers, it becomes numeric again on request:
 
 1. All retained values are read, and the narrowest type that writes each of them back as the same text is
-   chosen. If there is none, the request is refused with the number of values that do not fit.
+   chosen. If there is none, Tideline refuses the request with the number of values that do not fit.
 2. A table parameter records the slot and its future type. From now on every new file holds the column as
    marked text.
 3. Each older hour is rewritten in this form.

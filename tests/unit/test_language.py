@@ -274,6 +274,15 @@ def test_sentences_are_short(page: Path) -> None:
     assert not long, "\n".join(long)
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_spans_do_not_cross_lines(page: Path) -> None:
+    """A reader copies a span as it stands, and a search for a command finds it."""
+    (text,) = of_page(page)
+    code = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+    spans = [span[0] for each in re.split(r"\n\s*\n", text.text) for span in code.finditer(each)]
+    assert not [span for span in spans if "\n" in span]
+
+
 def messages(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the messages with which a module creates errors of the tree."""
     kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type)}

@@ -37,8 +37,8 @@ class HttpTokenConfig(Section):
         "reads those too and may change things.",
     )
     file: Path = Field(
-        description="File with tokens of at least 16 characters, one per line. It is read again when it "
-        "changes.",
+        description="File with tokens of at least 16 characters, one per line. The daemon reads it again "
+        "when it changes.",
     )
 
 
@@ -187,7 +187,7 @@ class FilesConfig(Section):
         ge=1,
         le=256,
         description="Files that all policies of a target copy at the same time, and as many again for "
-        "loads. Half as many further files are copied for policies without a copy in progress, so that "
+        "loads. Half as many further files are for policies without a copy in progress, so that "
         "large files of one policy do not delay the others.",
     )
     bytes_per_s_max: int | None = Field(
@@ -226,7 +226,7 @@ class SupervisorConfig(Section):
         default=FAILED_RETRY.max_s,
         ge=1,
         le=86_400,
-        description="Longest delay before a loop that needs an operator is tried again.",
+        description="Longest delay before the next attempt of a loop that needs an operator.",
     )
     drain_s: float = Field(default=20, gt=0, le=600, description="Time for loops to end after SIGTERM.")
     heartbeat_max_s: float = Field(

@@ -2,7 +2,7 @@
 
 A subscription behaves like its own reader (``EventReader``). It joins the shared reader if its position lies
 in the window of that one. If it is behind, or does not keep up, it reads together with others that are
-behind, and waits some time for their next run if the present one has passed it. It reads with its own client
+behind, and waits some time for their next run if the current one has passed it. It reads with its own client
 if it has waited too long, if it does not keep up with those either, if there is a gap, and if the shared
 reader is stuck. In each case it joins the shared reader once it is near. In all cases, its events come
 in order, each once, and none that may concern it is missing.

@@ -110,7 +110,7 @@ class EndpointSection(StatusSection[tuple[EndpointStatus, ...]]):
         """Yield the state of each endpoint's loop."""
         yield state_family(
             "tideline_endpoint_state",
-            "1 for the state that the endpoint's loop is in, else 0.",
+            "1 for the current state of the endpoint's loop, otherwise 0.",
             "source",
             value,
         )

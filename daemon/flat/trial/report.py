@@ -110,8 +110,8 @@ def trial_text(trial: Trial) -> str:
         *(f"  {line}" for line in trial.pyarrow.splitlines()),
         "",
         (
-            f"Files moved into {trial.directory}/landing are added, and keys of .sql files in "
-            f"{trial.directory}/queries become columns, by:"
+            f"To add files, move them into {trial.directory}/landing. Keys of .sql files in "
+            f"{trial.directory}/queries become columns. Then run:"
         ),
         f"  tideline split run {trial.name} --once -c {shlex.quote(str(trial.config))}",
     ]

@@ -73,8 +73,8 @@ def read_sample(files: Sequence[Path]) -> list[str]:
                 "a file must contain one JSON object per line",
                 path=str(path),
                 line=taken[0][:80],
-                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . "
-                "FILE. Compressed files must be named .gz or .bz2.",
+                hint="Convert an array with jq -c '.[]' FILE, and documents over several lines with jq -c . "
+                "FILE. Names of compressed files must end with .gz or .bz2.",
             )
         lines += taken
     if not lines:
@@ -144,7 +144,7 @@ def choose_keys(lines: Sequence[str]) -> Demand:
 def _read_some(path: Path, lines_max: int) -> list[str]:
     if not path.is_file():
         raise BadInput(
-            "only regular files can be tried, because each is read twice",
+            "a sample must be a regular file, because Tideline reads it twice",
             path=str(path),
             hint="Write the events to a file first.",
         )
@@ -156,7 +156,7 @@ def _read_some(path: Path, lines_max: int) -> list[str]:
             path=str(path),
             reason=str(error)[:200],
             hint="It is damaged or truncated, or its name does not show how it is compressed (.gz, .bz2). "
-            "Leave it out, or replace it.",
+            "Omit it, or replace it.",
         ) from error
 
 

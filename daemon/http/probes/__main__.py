@@ -67,7 +67,7 @@ class DaemonLink:
         except OSError:
             made = None
         if made is None:
-            raise Overloaded("the daemon ends", hint="Ask again when it runs.")
+            raise Overloaded("the daemon is stopping", hint="Repeat the request when it runs again.")
         return made
 
     def _read(self) -> Report:

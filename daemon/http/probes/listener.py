@@ -1,7 +1,7 @@
 """The listener for probes and metrics: a process that the daemon starts, reports to, and answers.
 
 Kubernetes restarts a daemon whose probe is late, and Python runs one thread of a process at a time. In a
-storm of a thousand connections beside replication, a listener within the daemon answered after 0.2 to 0.4
+storm of a thousand connections during replication, a listener within the daemon answered after 0.2 to 0.4
 seconds; this one, after less than 0.1. A daemon that hangs as a whole sends no reports, and one that has
 ended closes the standard input of the process; both fail the probe.
 

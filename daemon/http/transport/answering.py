@@ -94,7 +94,7 @@ class Answering:
         held = self._held_bytes[is_status]
         if held and held + size_bytes > limit:
             self._refused("memory")
-            raise Overloaded("clients have not read too many answers yet", limit_bytes=limit, hint=_HINT)
+            raise Overloaded("too many answers wait for clients to read them", limit_bytes=limit, hint=_HINT)
         self._held_bytes[is_status] += size_bytes
 
         def release() -> None:

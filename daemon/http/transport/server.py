@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no further connections, and end the present ones."""
+        """Accept no further connections, and end the current ones."""
         self._is_listening = False
         asyncio.get_running_loop().remove_reader(self._listener)
         await super().shutdown(sockets)

@@ -44,7 +44,7 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     without TABLE, show the compactions of its database.
 
     The target compacts independently of the source. Its workers do the work later, and readers see the same
-    rows meanwhile. It compacts all partitions of a partitioned table, unless you name some.
+    rows meanwhile. The command queues all partitions of a partitioned table, unless you name some.
     """
     name = None if table is None else table.lower().rpartition(".")[2]
     order: dict[str, Any] | None = None

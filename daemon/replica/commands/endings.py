@@ -39,8 +39,8 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     """End the replication of POLICY and let writers use its target database.
 
     Replay stops after a whole event. The command aborts transactions that are still open, and removes all
-    parameters that mark the database as a replica. The command shows the point and asks. It works through a
-    running daemon, and without one if the source is gone.
+    parameters that mark the database as a replica. The command shows the point, and continues once you
+    confirm it. It works through a running daemon, and without one if the source is gone.
     """
     from daemon.replica.requests import open_requests
 

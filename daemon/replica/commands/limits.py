@@ -34,9 +34,10 @@ def limit(  # noqa: PLR0913, PLR0917 - click passes one argument for each option
     as_json: bool,
     daemon: DaemonAddress | None,
 ) -> None:
-    """Limit all copies of the running daemon to RATE: bytes a second, as 20MiB, or 'none' for no limit.
+    """Limit all copies of the running daemon to RATE: bytes per second, such as 20MiB, or 'none' for no
+    limit.
 
-    Without RATE, show the limits. A limit holds at once, until the daemon restarts.
+    Without RATE, show the limits. A limit takes effect at once, and lasts until the daemon restarts.
     """
     from daemon.status.client import fetch_json, send_action
 

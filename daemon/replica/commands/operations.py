@@ -54,7 +54,9 @@ def _release_text(answer: dict[str, Any]) -> str:
 @json_option
 @daemon_option
 def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
-    """Stop applying events of POLICY until resumed. The pause survives a restart of the daemon."""
+    """Stop applying events of POLICY until 'tideline resume POLICY'. The pause survives a restart of the
+    daemon.
+    """
     _ask(
         policy,
         {"do": "pause"},
@@ -70,7 +72,7 @@ def pause(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAd
 @json_option
 @daemon_option
 def resume(policy: str, config_path: Path | None, as_json: bool, daemon: DaemonAddress | None) -> None:
-    """Resume the paused POLICY, or try again one whose loop has failed."""
+    """Resume the paused POLICY, or restart its failed loop."""
     _ask(
         policy, {"do": "resume"}, (config_path, daemon), as_json, lambda answer: _resume_text(policy, answer)
     )
@@ -114,8 +116,8 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
 ) -> None:
     """Drop TABLES on the target that left POLICY because its patterns changed; all of them if you name none.
 
-    The command shows what it would drop, and asks. It refuses tables that the policy replicates or never
-    replicated. It deletes the data of managed tables, and keeps that of external tables.
+    The command shows what it would drop, and continues once you confirm it. It refuses tables that the policy
+    replicates or never replicated. It deletes the data of managed tables, and keeps that of external tables.
     """
     from daemon.replica.requests import open_requests
 

@@ -77,7 +77,7 @@ class ExternalStatus:
     state: str
     """``starting``, ``idle``, ``copying``, ``off``, or ``no-base`` if no ``external_base`` is set."""
     complete_s: int | None = None
-    """When the last complete cycle began, as Unix time: every file of that time is on the target."""
+    """Unix time at which the last complete cycle began: every file that existed then is on the target."""
     began_s: float | None = None
     """When the cycle that runs, or the last one, began."""
     ended_s: float | None = None
@@ -196,8 +196,8 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         yield from families(GaugeMetricFamily, _GAUGES, labels, value)
         complete = GaugeMetricFamily(
             "tideline_external_complete_timestamp_seconds",
-            "When the last complete cycle over the external tables began, as Unix time: all files of that "
-            "time are on the target.",
+            "Unix time at which the last complete cycle over the external tables began: all files that "
+            "existed then are on the target.",
             labels=["policy"],
         )
         for status in value:

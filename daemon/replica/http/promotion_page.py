@@ -64,7 +64,7 @@ def promotion_page(config: Config, status: Callable[[], DaemonStatus]) -> PageRo
 def describe_way_back(config: Config, name: str) -> WayBack:
     """Return the replication of a promoted policy in the other direction.
 
-    Settings that the present configuration does not know, such as the directories of the target, are left for
+    Settings that the current configuration does not know, such as the directories of the target, are left for
     the operator.
     """
     settings = require_followed(config, name)

@@ -65,15 +65,15 @@ def verify(
     daemon: DaemonAddress | None,
     **options: Any,
 ) -> None:
-    """Compare the replica of POLICY with its source, or only the named tables.
-    Changes nothing without --repair.
+    """Compare the replica of POLICY, or only the named tables, with its source. Changes nothing without
+    --repair.
 
     Works in parallel with a running daemon: if a table changes in the meantime, it compares the table again
     after the replica has applied the change. The exit code is 0 if every table is equal, and 1 if a table
     differs or its comparison failed.
 
-    The daemon of --url verifies without --rows, and its report lists only the tables that are not equal. It
-    continues after an interrupt of this command.
+    The daemon of --url verifies without --rows, and its report lists only the tables that are not equal. The
+    verification continues if you interrupt this command.
     """
     from daemon.replica.verification.report import report_text
 

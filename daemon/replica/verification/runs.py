@@ -147,7 +147,7 @@ class VerificationRuns:
 
     def _show(self, policy: str, line: str) -> None:
         if self._stopping:
-            raise Overloaded("the daemon stops")
+            raise Overloaded("the daemon is stopping")
         with self._lock:
             self._runs[policy]["progress"] = line
 

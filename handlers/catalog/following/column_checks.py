@@ -111,7 +111,7 @@ class ColumnChecks:
         self._checks: dict[str, ColumnCheck] = {}
 
     def begin(self, name: str) -> None:
-        """Keep the events of a table from the one being applied."""
+        """Keep the events of a table from the current one on."""
         self.end(name)
         self._checks[name] = ColumnCheck(self._missed.begin(name, limit=EVENTS_MAX))
 
@@ -120,9 +120,7 @@ class ColumnChecks:
         return self._checks.get(name)
 
     def is_ready(self, name: str, applied: int) -> bool:
-        """Whether the load of a table, or its decision,
-        can be made now that events up to ``applied`` were applied.
-        """
+        """Whether the load of a table, or its decision, is possible with events up to ``applied``."""
         check = self._checks.get(name)
         return check is None or check.found is None or applied >= check.found.until or not check.is_possible
 

@@ -1,8 +1,9 @@
 """Events of tables under a load in the background: they apply again on top of the loaded state.
 
-Events of a table arrive during its load. The listing may or may not contain each of them. Those after the
-beginning of the reading are therefore kept, and applied once more, in their order, in the transaction that
-stores the listing. So the result is the same as if the events had arrived after that transaction.
+Events of a table arrive during its load. The listing may or may not contain each of them. The catalog
+therefore keeps those after the beginning of the reading, and applies them once more, in their order, in the
+transaction that stores the listing. So the result is the same as if the events had arrived after that
+transaction.
 
 They are in memory: a crash leaves nothing of an unfinished load, which starts again.
 """
@@ -57,7 +58,7 @@ class MissedEvents:
         return reading
 
     def note(self, event: Event) -> None:
-        """Keep an event applied or skipped, if its table is being read.
+        """Keep an event, applied or skipped, if a thread is reading its table.
 
         Events that rename or drop a table end the load, so it does not keep them.
         """

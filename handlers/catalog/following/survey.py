@@ -63,7 +63,7 @@ class Survey:
         clock: Callable[[], float],
         finish: Callable[[Transaction], None],
     ) -> None:
-        """``finish`` is called in the last transaction."""
+        """The last transaction calls ``finish``."""
         self._calls = calls
         self._store = store
         self._states = states
@@ -86,8 +86,8 @@ class Survey:
         return self._steps is not None and (self._awaited is None or not self._awaited.done())
 
     def advance(self, wait_s: float) -> bool:
-        """Continue until one batch is stored, or an answer is not there within ``wait_s``;
-        return whether more can be done soon.
+        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether
+        there is more to do soon.
         """
         if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
             return self._steps is not None

@@ -18,9 +18,10 @@ arrive. Only a rename during the listing needs more: no later event reports the 
 Hence ``until``.
 
 A table loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the
-staged content between pieces. The next piece is stored, so loading continues there after a restart.
+staged content between pieces. The state stores the next piece, so loading continues there after a restart.
 
-A load that the metastore failed to serve is postponed, with its number of tries and the time of the next one.
+If the metastore fails to serve a load, the catalog postpones it, with its number of tries and the time of the
+next one.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ class TableStates:
         self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
-        """Have a table loaded from the source, from its beginning,
-        because of an event; events are ignored until then.
+        """Have a table loaded from the source, from its beginning, because of an event; the follower ignores
+        events until then.
 
         Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
         that an operator requested is not postponed any more.

@@ -216,7 +216,7 @@ class PartitionFollowerChange:
         self._records.flush()
 
     def _target(self, name: str) -> str | None:
-        """Return the present name of a table's partitions in the store: the staged one while it is loaded."""
+        """Return the current name of a table's partitions in the store: the staged one while it is loaded."""
         for each in (name + STAGED, name):
             if self._index.follows(each) and self._records.get(each) is not None:
                 return each

@@ -158,7 +158,7 @@ class JoinedRows:
     """Partitions of many tables as sent, kept in memory by their payloads; for any thread.
 
     Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older
-    one, and the older one disappears. An entry found in the older half is copied to the newer.
+    one, and the older one disappears. Copies an entry of the older half to the newer.
     """
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:

@@ -9,12 +9,12 @@ id that they reflect. Protocol:
 4. The table is no longer unpublished, unless changed again since step 2.
 
 The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
-outcomes when they are there. A few tables are published at once, so that the answer to one does not have to
-be taken before the next one is begun.
+outcomes when they are there. The publisher works on a few tables at once, so that it can begin the next one
+before the answer to the last.
 
-A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing
-pauses while the others are published. If the metastore is unreachable, publishing pauses. Events are applied
-meanwhile.
+If the metastore fails to serve a table, or building its properties fails, the publisher tries it again with
+growing pauses and continues with the others. If the metastore is unreachable, publishing pauses. Events are
+applied meanwhile.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class TimelineFollower:
         without contradictions; then they are loaded from there.
 
         Properties with an event id were written by Tideline. They are older than the partitions by the
-        publishing delay, so they are not trusted. Lens writes its properties with every change.
+        publishing delay, so the follower does not trust them. Lens writes its properties with every change.
         """
         settings = self.rules.settings(table)
         if settings is None or not is_present(table.parameters) or APPLIED_EVENT in table.parameters:

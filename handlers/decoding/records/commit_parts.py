@@ -4,7 +4,7 @@ Every record contains the number of parts, so the first one cannot be written be
 known. A transaction may have a hundred thousand of them, with a table and a partition object each. Parts
 beyond ``MEMORY_BYTES`` therefore wait in a temporary file; only a short entry for each part stays in memory,
 and records are read from the file one at a time. If they would fill the volume, ``receive`` raises
-LimitExceeded, and the commit is relayed without its write events.
+LimitExceeded, and the relay publishes the commit without its write events.
 
 The parts are sorted, because the metastore returns write events in any order, and a partly written event must
 be completed with exactly the same parts: first the logged write events by write id, database, table and
@@ -37,7 +37,7 @@ MEMORY_BYTES: Final = 1024 * 1024
 FREE_SHARE_MIN: Final = 0.05
 """Share of the volume that write events leave free, for the positions of every projection."""
 _CHECK_BYTES: Final = 16 * 1024 * 1024
-"""How much is written between two looks at the volume."""
+"""Bytes to write between two looks at the volume."""
 _FILE_SEPARATOR: Final = re.compile(r"\s*\]\s*")
 _BEAT_EVERY: Final = 1_000
 
@@ -72,8 +72,8 @@ def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
 
 
 class CommitParts:
-    """The write events of one commit; used by one thread at a time.
-    The temporary file is removed with the last reference.
+    """The write events of one commit; used by one thread at a time. The temporary file disappears with the
+    last reference.
 
     ``receive`` and ``restart`` make it a ``Receiver`` of a metastore's answer.
     """
@@ -165,8 +165,8 @@ class CommitParts:
     def records(self, extra: JsonObject | None = None) -> Sequence[Record]:
         """Return all records; ``extra`` are fields added to the commit's message.
 
-        A small transaction is returned as a list. For a large one, each access reads the temporary file.
-        Raises FilesUnavailable.
+        Returns a small transaction as a list. For a large one, each access reads the temporary file. Raises
+        FilesUnavailable.
         """
         whole = describe(self._writer.event)
         if self._failure is not None:

@@ -10,7 +10,7 @@ In the notification log a commit does not name its files. The relay therefore pa
 events, and they become records of type ``WRITE`` in front of the commit, under the same event id
 (``commit_parts``). The message of the commit then has ``"enriched": true``.
 
-Nothing is left out:
+The encoder omits nothing:
 
 * A message that is too large for one record is split (``splitting``).
 * A message that cannot be split becomes a record with ``"message": null`` and ``"oversize"``, its size in

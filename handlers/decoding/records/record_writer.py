@@ -1,8 +1,8 @@
 """Writes the records of one notification: the envelope around a message, and the limits on its size.
 
-The message of a large event is split into messages that are valid events about some of its files or
+The writer splits the message of a large event into messages that are valid events about some of its files or
 partitions. A part is not a fragment of bytes: readers apply each part as it arrives and never hold the whole
-event in memory. Only lists are split, parallel lists at the same index.
+event in memory. It splits only lists, and parallel lists at the same index.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_ha
     """Split ``message`` into parts of at most ``part_bytes`` each, in the order of its lists.
 
     If the repeated content of all parts (the table object) fills most of ``part_bytes``, the limit is
-    ``part_bytes_hard``. A part holds at least one item and may therefore still be too long. A message without
-    lists is returned unchanged.
+    ``part_bytes_hard``. A part holds at least one item and may therefore still be too long. Returns a message
+    without lists unchanged.
     """
     columns = [name for name in _LISTS.get(kind, ()) if message.get(name)]
     lists = [message[name] for name in columns]

@@ -120,7 +120,7 @@ class Copier:
         sweeps: bool = True,
         guard: Callable[[], None] = _allow,
     ) -> None:
-        """``guard`` is called before a copy starts and right before it appears; its error prevents that."""
+        """Calls ``guard`` before a copy starts and right before it appears; its error prevents that."""
         assert attempts_max >= 1, attempts_max
         file_systems.trust(allowed.roots)
         self._file_systems = file_systems
@@ -166,7 +166,7 @@ class Copier:
 
         Raises FileLost if neither the source nor the change manager has the content; Refused without the
         right to read both, or to write the target; UnsafePath for names outside the allowed directories;
-        FilesUnavailable for transient failures and if ``cancelled`` is set meanwhile.
+        FilesUnavailable for transient failures and once ``cancelled`` is set.
         """
         started = time.monotonic()
         target = parse_location(task.target_uri)

@@ -79,8 +79,8 @@ class CopyJobs(Protocol):
         """Copy all files and return their outcomes in the same order, once all writing has stopped.
 
         A job that its environment ended gives FilesUnavailable for the files that it did not reach, never
-        FileLost. ``guard`` is called repeatedly and ends the job by an error. Raises that error, Interrupted
-        once ``stopping`` is set, and ConfigError.
+        FileLost. Calls ``guard`` repeatedly; its error ends the job. Raises that error, Interrupted once
+        ``stopping`` is set, and ConfigError.
         """
 
 

@@ -80,8 +80,8 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given;
-        ``beat`` is called in the threads of callers that wait while copies make progress.
+        """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given; the threads of
+        callers call ``beat`` while they wait for copies that make progress.
 
         ``throttle`` limits the bytes that all workers together read for copies; none by default. The pool
         closes it.

@@ -10,7 +10,7 @@ Publishing differs, because not every store has a rename:
   servers refuse such a copy; the object is written under its final name, and removed if it turns out wrong.
   (The library completes an upload when its stream is dropped; it cannot abandon one.)
 
-pyarrow takes 60 MB of memory, so it is imported when the first such location is used.
+pyarrow takes 60 MB of memory, so the module imports it for the first such location.
 """
 
 from __future__ import annotations

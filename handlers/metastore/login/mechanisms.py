@@ -2,7 +2,7 @@
 
 GSSAPI is a login with Kerberos tickets, then the choice of a protection for the calls.
 
-With a keytab, tickets live in memory. The library obtains a new one for a connection if the present one is
+With a keytab, tickets live in memory. The library obtains a new one for a connection if the current one is
 missing, expired or past half of its life, so an outage of the KDC that is shorter than that stops nothing.
 Open connections need no valid ticket.
 """
@@ -172,7 +172,7 @@ class Kerberos:
         except GssapiError as error:
             raise self._failed("an answer has no valid signature", error) from error
         if self._protection == "auth-conf" and not encrypted:
-            raise LoginFailed("an answer is not encrypted", principal=self._service)
+            raise LoginFailed("the metastore sent an unencrypted answer", principal=self._service)
         return message
 
     def _choose_protection(self, challenge: bytes) -> bytes:

@@ -8,11 +8,11 @@ repeat together:
 * such an event and a later one of one of its names, for the same reason;
 * two alterations of one object: readers would see the state after the first one again (``find_alterations``).
 
-The position is therefore recorded between the two. Events of other tables do not matter: creating a hundred
-tables in a row needs one record. Events that create or drop the database or functions must repeat alone, so
-the position is recorded after them, too. The end of a transaction may concern any table; the position is
-always recorded before it. Further records follow when a table is quarantined or released, and after a number
-of events or a time (``position.progress``).
+Replay therefore records the position between the two. Events of other tables do not matter: creating a
+hundred tables in a row needs one record. Events that create or drop the database or functions must repeat
+alone, so replay records the position after them, too. The end of a transaction may concern any table; the
+position is always recorded before it. Further records follow when a table is quarantined or released, and
+after a number of events or a time (``position.progress``).
 """
 
 from __future__ import annotations

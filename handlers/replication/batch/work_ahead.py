@@ -113,8 +113,8 @@ class WorkAhead:
         self._counts = LaneCounts()
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
-        """Start the events of a batch that may start; ``events`` are those that may concern the policy, and
-        all before them is recorded.
+        """Start the events of a batch that may start; ``events`` are those that may concern the policy; the
+        state contains all before them.
 
         ``merged`` are the ids of events to leave out. Of transactions up to ``unknown_txn_id``, the state
         does not know the tables.

@@ -21,8 +21,8 @@ and no event contains it. That of a table without partitions is in the rename's 
 
 An insert into several partitions, of which one has outdated statistics, may remove the mark of another one
 without an event. That is an error of Hive 4.2: it matches names with partitions in another order
-(``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, its partitions are compared with
-the source.
+(``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, replay compares its partitions
+with the source.
 
 Before Hive 4, the marks of transactional tables come without a write id, and their readers ignore them
 (``StatsOptimizer``): some statements change rows and leave the mark (reference: hive-3.1-source.md §4). Hive
@@ -89,7 +89,7 @@ def keep_partition_marks(
     """Give the next states of the target's partitions the marks that these have,
     unless a transaction changes them.
 
-    ``names`` are the present names of the partitions, in the same order. A partition that the target lacks
+    ``names`` are the current names of the partitions, in the same order. A partition that the target lacks
     keeps the mark in its object.
     """
     remove_unreliable(partitions, owner, context.source)

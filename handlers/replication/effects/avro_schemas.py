@@ -59,7 +59,7 @@ class SchemaTools(Protocol):
 
     @property
     def copies(self) -> CopyPool:
-        """Knows which files may be read."""
+        """Knows the readable files."""
 
 
 class SchemaFiles:

@@ -1,7 +1,7 @@
 """Replay of constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
 Hive does not enforce constraints, but its planner uses them. They keep the source's names, which identify a
-repeated event. A foreign key to a table that is not on the target is left out and reported: the table itself
+repeated event. Replay omits and reports a foreign key to a table that is not on the target: the table itself
 has its replica without it.
 """
 

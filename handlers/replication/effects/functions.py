@@ -2,8 +2,8 @@
 
 A definition names jars by URIs of the source. Tideline copies them to ``functions_dir`` of the policy, into
 their own directory for each function and time of creation: a jar in use by sessions is never replaced.
-Without ``functions_dir``, and if the copy of a jar fails, the function is left out and reported like a table
-without replication, under the name ``NAME()``. Hive's own replication has such a directory, too
+Without ``functions_dir``, and if the copy of a jar fails, replay omits the function and reports it like a
+table without replication, under the name ``NAME()``. Hive's own replication has such a directory, too
 (hive.repl.replica.functions.root.dir).
 
 A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy,
@@ -128,7 +128,7 @@ def report(name: str, event_id: int, error: TidelineError, context: Context) -> 
 
 
 def load(event_id: int, context: Context) -> None:
-    """Create the present functions of the source; replay of events after ``event_id`` follows."""
+    """Create the current functions of the source; replay of events after ``event_id`` follows."""
     db = context.policy.source_db
     for name in context.source.function_names(db):
         with suppress(NotFound):

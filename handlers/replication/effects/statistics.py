@@ -32,7 +32,7 @@ def update(event: StatisticsUpdated, context: Context) -> None:
     assert event.table is not None
     statistics = event.statistics.copy()
     if statistics.statsDesc is None:
-        raise MalformedEvent("statistics without a description", table=event.table, event_id=event.event_id)
+        raise MalformedEvent("the statistics have no description", table=event.table, event_id=event.event_id)
     statistics.statsDesc.dbName = context.policy.target_db
     statistics.statsDesc.catName = None
     statistics.engine = statistics.engine or "hive"

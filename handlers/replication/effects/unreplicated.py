@@ -90,7 +90,7 @@ class ShownKind:
 
     shown: Shown
     obstacle: Obstacle | None = None
-    """Why the table is left out."""
+    """Why the policy omits the table."""
 
     @property
     def is_skipped(self) -> bool:
@@ -99,7 +99,7 @@ class ShownKind:
 
 
 def record_kind(event: Event, context: Context) -> bool:
-    """Record the event's sign about its table; return whether the event is skipped."""
+    """Record the event's sign about its table; return whether to skip the event."""
     kind, table = classify(event, context), event.table or ""
     _follow_rename(event, context)
     match kind:

@@ -1,7 +1,7 @@
 """One directory of a tree: compares both sides, and makes the files of the target those of the source.
 
-It lists again after the copies, because the source may change meanwhile. A large directory is copied in
-several batches, and each batch is recorded when its copies are complete. A stopped run therefore continues
+It lists again after the copies, because the source may change meanwhile. Several batches copy a large
+directory, and the cycle records each batch when its copies are complete. A stopped run therefore continues
 with its batch.
 """
 

@@ -1,7 +1,7 @@
 """Makes directories of the target equal to those of the source, several at a time.
 
-Each directory is compared and copied independently (``directories``). One with a failed copy is reported, and
-the copies of the others continue. With copy jobs, directories that need copies wait until their files fill
+The cycle compares and copies each directory independently (``directories``). It reports one with a failed
+copy, and continues with the others. With copy jobs, directories that need copies wait until their files fill
 one job, or all directories are compared. If they are too few for a job, this process copies them.
 """
 

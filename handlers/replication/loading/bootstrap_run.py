@@ -2,7 +2,7 @@
 
 Worker threads load tables with their own metastore clients. Only the calling thread writes the state, so a
 kill never costs a finished table. If a table fails for its own reason (``OWN_FAULTS``), the policy decides;
-by default, the table is quarantined. Any other failure is retried later, while the other tables continue.
+by default, it quarantines the table. It retries any other failure later, while the other tables continue.
 Views follow after the tables.
 """
 

@@ -14,11 +14,11 @@ A table that resumes after a quarantine (``resume``) begins with the open write 
 stopped; replay's mapping still has them, and no transaction of theirs has ended since. If such a table fails
 again, or the failed event renamed it, it stops before committing anything incomplete, and gets a load.
 
-Repeating an allocation after its commit would damage the table. Here as well, progress is therefore recorded
-before every end of a transaction, in the entry of the load, and after each piece. After a crash, catch-up
-only remembers events up to it. Later allocations are known again once the first ``PIECE_EVENTS`` events after
-it are applied: replay waits for that (``is_restored``), because it could not know which transactions hold
-write ids of this table.
+Repeating an allocation after its commit would damage the table. Here as well, the entry of the load therefore
+records progress before every end of a transaction, and after each piece. After a crash, catch-up only
+remembers events up to it. Later allocations are known again once the first ``PIECE_EVENTS`` events after it
+are applied: replay waits for that (``is_restored``), because it could not know which transactions hold write
+ids of this table.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
 
 
 PIECE_EVENTS: Final = 1_000
-"""Event ids after which the progress is recorded."""
+"""Event ids after which to record the progress."""
 
 
 class ResumeFailed(Exception):

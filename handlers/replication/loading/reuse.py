@@ -1,4 +1,5 @@
-"""The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
+"""The way back after a failover: a bootstrap into the old source, which compares files instead of copying
+them.
 
 The bootstrap drops the tables of the target database without their files, and the loads create them again in
 the same directories. A load copies only files that differ, and removes others that are not part of the table

@@ -6,10 +6,10 @@ on its own: its initiator works on replicated tables as on any others, and an op
 Readers see the same rows before, during and after, since Hive names the result after its own transaction.
 They do not affect replay: a compaction ends below the lowest open write id.
 
-Hive keeps a record of every compaction for days, so only the states that matter are read, each by a separate
-call with a limit, for all databases of a target at once. A failed compaction counts until a later one of the
-same table or partition is queued. Hive keeps its record longer than that, so later compactions are read as
-well, for at most ``CHECKED_MAX`` objects.
+Hive keeps a record of every compaction for days, so this module reads only the states that matter, each by a
+separate call with a limit, for all databases of a target at once. A failed compaction counts until a later
+one of the same table or partition is queued. Hive keeps its record longer than that, so this module reads
+later compactions as well, for at most ``CHECKED_MAX`` objects.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _build_backlog(
 def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list[ShowCompactResponseElement]]:
     """Return the compactions in one state by database, the newest first.
 
-    One call reads those of all databases. If the answer is full, each database is read separately, because a
+    One call reads those of all databases. If the answer is full, it reads each database separately, because a
     single one may have filled it.
     """
     answered = target.show_compactions(state=STATES[state], limit=READ_MAX)

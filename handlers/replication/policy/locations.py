@@ -207,8 +207,8 @@ def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item
 
 
 def _move_skewed(places: Mapping[tuple[str, ...], str], relocation: Relocation) -> dict[tuple[str, ...], str]:
-    """Return the directories of skewed values, without those that are not below the source's;
-    file systems are not compared.
+    """Return the directories of skewed values, without those that are not below the source's; file systems do
+    not matter.
     """
     source, moved = relocation.source, {}
     for values, place in places.items():

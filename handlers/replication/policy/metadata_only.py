@@ -1,5 +1,4 @@
-"""Tables of which only the metadata is replicated (``metadata_only`` of a policy):
-definitions, partitions and constraints.
+"""Tables without their rows (``metadata_only`` of a policy): definitions, partitions and constraints.
 
 Their rows are in shared storage, are copied by another program, or are not needed on the target. Replay
 copies no file, allocates no write id and writes no statistics. Statistics would describe missing rows, and

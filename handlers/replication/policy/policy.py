@@ -2,8 +2,8 @@
 
 Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes
 precedence. The target's transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A
-call with another text succeeds and has no effect (reference: hive-replication.md §0b.7), so the text is
-derived only here.
+call with another text succeeds and has no effect (reference: hive-replication.md §0b.7), so only this module
+derives the text.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ class Policy:
     """The consequence of a permanent failure of one table: 'quarantine' stops replicating the table, 'fail'
     stops the policy, 'skip' ignores the event and continues (the replica then differs)."""
     external_base: str | None = None
-    """URI below which external tables are placed (base + path at the source); None: the target's default
-    location."""
+    """URI for external tables (base + path at the source); None: the target's default location."""
     metadata_only: tuple[str, ...] = ()
     """Patterns of tables without their rows (``metadata_only``)."""
 
     functions_dir: str | None = None
-    """URI below which the files of functions are copied; None: functions with files are not replicated."""
+    """URI for the files of functions; None: functions with files are not replicated."""
     others: Callable[[str], Iterable[Policy]] = field(default=_no_others, compare=False, repr=False)
     """Returns the policies that replicate a database of the same source to the same target; views may read
     its tables."""

@@ -84,7 +84,7 @@ def find_rename(event: Event) -> Rename | None:
 def name_on_target(event: Event) -> str | None:
     """Return the name under which the target knows the event's table; the event of a rename has the new name.
 
-    If the table's object is undecodable, the event's own name is returned.
+    If the table's object is undecodable, returns the event's own name.
     """
     if not isinstance(event, TableAltered):
         return event.table
@@ -98,7 +98,7 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
     """Return a write event under the table's current name; None if the table was dropped since.
 
     The source names write events as at the time of the write, and the table may have been renamed before the
-    commit. The event is returned unchanged if its write id is unknown.
+    commit. Returns the event unchanged if its write id is unknown.
     """
     current = write_ids.find_written_table(write.txn_id, f"{write.db}.{write.table}", write.write_id)
     if current is None:
@@ -144,7 +144,7 @@ _UNDOES = {_ADDED: _DROPPED, _DROPPED: _ADDED, _INSERTED: _OVERWRITTEN}
 
 
 def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration]) -> bool:
-    """Whether repeating the ``earlier`` alterations would undo the present ones in ``altered``."""
+    """Whether repeating the ``earlier`` alterations would undo the current ones in ``altered``."""
     return any((table, _UNDOES.get(what, what)) in earlier for table, what in altered)
 
 
@@ -152,7 +152,7 @@ def find_alterations(event: Event) -> frozenset[Alteration]:
     """Return the event's alterations whose repetition would undo a later alteration; empty if there are none.
 
     If two such events of one table or partition were repeated after a crash, readers would see the state
-    after the first one again. Therefore the position is recorded between them.
+    after the first one again. Therefore replay records the position between them.
     """
     match event:
         case TableAltered() | DatabaseAltered():

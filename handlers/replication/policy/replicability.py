@@ -3,13 +3,13 @@
 Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only
 other files describe, with absolute paths of the source (Iceberg, Delta Lake's shallow clones, symlinks) or in
 hidden directories (``_delta_log``, ``.hoodie``). A replica of their definition and visible files would show
-nothing, rows of the source cluster, or deleted rows, or would fail at the first read. Such a table is left
-out and reported, instead of being replicated partially. If only the metadata is to be replicated
+nothing, rows of the source cluster, or deleted rows, or would fail at the first read. Tideline omits and
+reports such a table, instead of replicating a part of it. If only the metadata is to be replicated
 (``metadata_only``), nothing would be missing, so such tables are followed.
 
-Spark's data sources are recognised by a list of those that are plain files: an unknown one may keep its rows
-anywhere. Hive's input formats are recognised by a list of those that are not, because a class that reads
-plain files of a company's own is normal. docs/REPLICATION.md has a table of all kinds.
+For Spark's data sources, a list names those that are plain files: an unknown one may keep its rows anywhere.
+For Hive's input formats, a list names those that are not, because companies often have their own classes that
+read plain files. docs/REPLICATION.md has a table of all kinds.
 
 The owner of a table can switch off its replication with the property ``tideline.replicate``.
 """
@@ -64,7 +64,7 @@ Code = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a table is not replicated."""
+    """Why Tideline does not replicate a table."""
 
     code: Code
     reason: str
@@ -76,13 +76,13 @@ ICEBERG_TABLE: Final = Obstacle(
 )
 DELTA_TABLE: Final = Obstacle(
     "delta",
-    "Delta Lake tables are not replicated: which of their files are read depends on the log in _delta_log",
+    "Delta Lake tables are not replicated: the log in _delta_log decides which files readers use",
 )
 HUDI_TABLE: Final = Obstacle(
-    "hudi", "Hudi tables are not replicated: which of their files are read depends on the timeline in .hoodie"
+    "hudi", "Hudi tables are not replicated: the timeline in .hoodie decides which files readers use"
 )
 PAIMON_TABLE: Final = Obstacle(
-    "paimon", "Paimon tables are not replicated: which of their files are read depends on their snapshots"
+    "paimon", "Paimon tables are not replicated: their snapshots decide which files readers use"
 )
 SYMLINK_TABLE: Final = Obstacle(
     "symlink", "symlink tables are not replicated: their files name other files by their paths at the source"

@@ -6,7 +6,7 @@ Position, write-id mapping and entries of single tables become durable in one st
 events that must not be repeated together (``batch.record_points``), before every end of a transaction, and as
 soon as a table is quarantined or released. The last is necessary because the next commit may raise
 ``repl.last.id`` past that event, and a restart would then consider the event applied. The recorded position
-is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
+is never inside an event: the write parts of a commit stay in memory until the commit itself.
 
 Most events of a source with many databases can have no effect here (``Dispatcher.may_take_effect``,
 ``handlers.routing``). Such events change nothing in the state but the position, which is then recorded after
@@ -29,7 +29,7 @@ written
   policy, or less often with many policies (``idle_turns``);
 * before a pause, and when the policy is closed.
 
-Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven.
+Before each write, replay records the state, so that the target is never ahead of it, and proves all commits.
 Work that a run without its state repeats has therefore either been proven, or is examined again
 (``OpeningMarks``).
 """
@@ -146,9 +146,7 @@ class RecordedPosition:
             self.record()
 
     def record(self) -> None:
-        """Write position, write-id mapping and entries together;
-        an event counts once all its parts are applied.
-        """
+        """Write position, write-id mapping and entries together; an event counts with its last part."""
         done = Position(self.applied)
         if not self._unrecorded_effects and self._clock() - self._recorded_s >= RECORD_S:
             self._context.idle.records.take(self._clock())
@@ -167,12 +165,10 @@ class RecordedPosition:
 
 
 TARGET_LAG_S: Final = 1.0
-"""How long the target's position may lag while events are replayed; longer if other policies take their turns
-first.
-"""
+"""How long the target's position may lag during replay; longer if other policies take their turns first."""
 
 TARGET_POSITION_S: Final = 60.0
-"""After this time without an event that concerns the policy, the target's ``repl.last.id`` is raised.
+"""After this time without an event that concerns the policy, replay raises the target's ``repl.last.id``.
 Otherwise the position of a quiet database would become older than the source's log, and a replica without its
 state file could not continue from it.
 """

@@ -69,9 +69,9 @@ class TargetClaim:
     def open(self, *, state_lost: bool = False) -> OpenedTarget:
         """Claim the database, or compare if this process has claimed it before.
 
-        If the state file is lost or out of date, the quarantine, the waiting loads and the pause are taken
-        over from the target. Raises the errors of ``TargetPosition.check``, except for a missing database,
-        and ConfigError if the policy was retired, or if the state belongs to another target database or to
+        If the state file is lost or out of date, takes the quarantine, the waiting loads and the pause from
+        the target. Raises the errors of ``TargetPosition.check``, except for a missing database, and
+        ConfigError if the policy was retired, or if the state belongs to another target database or to
         another ``external_base``.
         """
         self._require_same_database()
@@ -115,7 +115,7 @@ class TargetClaim:
         """Return the target's position without a claim;
         raise Fenced unless the database is as this state left it.
 
-        The source is not asked, because it may be gone.
+        Does not ask the source, because it may be gone.
         """
         self._require_same_database()
         database, claim = self._context.policy.target_db, self._load_claim()

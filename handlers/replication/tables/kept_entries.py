@@ -1,18 +1,17 @@
 """Keeps a policy's quarantine, waiting loads, left tables and pause in the parameters of its target database,
 in case the state file is lost or another daemon follows the policy from now on.
 
-They are written in the same call as ``repl.last.id``. So the position on the target never passes an event
-that quarantined a table unless the entry is there too, and a policy that starts again from this position
-knows which tables are incomplete. They belong to the database and not to its tables. So the write does not
-depend on a table that fails, renames and drops need no change, and one read returns all entries.
+The call that sets ``repl.last.id`` writes them. So the position on the target never passes an event that
+quarantined a table unless the entry is there too, and a policy that starts again from this position knows
+which tables are incomplete. They belong to the database and not to its tables. So the write does not depend
+on a table that fails, renames and drops need no change, and one read returns all entries.
 
 An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, ``TABLE:REASON`` for
-one that waits for its load, and ``TABLE:left`` for one that left the policy. ``STOP`` is ``NAME;WRITE
-ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: the facts that a release needs to resume the table at its stop.
-It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of database
-parameters are limited to 4,000 characters, so the list is split over several parameters. Beyond
-``PIECES_MAX``, only a mark is written: then all tables count as incomplete. The pause has a parameter for
-itself.
+one that waits for its load, and ``TABLE:left`` for one that left the policy. ``STOP`` is
+``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: the facts that a release needs to resume the table
+at its stop. It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. A
+database parameter holds at most 4,000 characters, so the list takes several parameters. Beyond
+``PIECES_MAX``, it is only a mark: then all tables count as incomplete. The pause has a parameter for itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The quarantined tables of a policy, with the reason of each.
 
-A permanent failure of one table must neither stop the policy nor be forgotten. Later events of a quarantined
-table are skipped, so that the target keeps the last correct state, until the table is bootstrapped again or
-dropped. The list is part of the projection's state and is written together with its position.
+A permanent failure of one table must neither stop the policy nor be forgotten. Replay skips later events of a
+quarantined table, so that the target keeps the last correct state, until a load or a drop of the table. The
+list is part of the projection's state, with the position.
 
-A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is
-probably their environment: then the policy stops at the event and retries, instead of losing one table after
-the other. Two kinds do not count: bad input, which is in the event itself, and unlogged files that are gone,
-because the table is loaded again at once. Unsafe paths count: most are files outside of the directories that
-the configuration allows Tideline to read, which affects many tables.
+A circuit breaker limits the rate of quarantines. If several fail within minutes, the cause is probably their
+environment: then the policy stops at the event and retries, instead of losing one table after the other. Two
+kinds do not count: bad input, which is in the event itself, and unlogged files that are gone, because replay
+loads the table again at once. Unsafe paths count: most are files outside of the directories that the
+configuration allows Tideline to read, which affects many tables.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 at most one for each table, kept in memory and stored with the position.
 
 The quarantine and the loads of a policy are such entries, in their own modules; the four smaller kinds are
-here. Changes are collected in memory and written in the same store transaction as the position that they
-belong to. An entry follows its table when the table is renamed (``policy_tables``).
+here. Changes stay in memory until the store transaction that records the position that they belong to. An
+entry follows its table when the table is renamed (``policy_tables``).
 """
 
 from __future__ import annotations

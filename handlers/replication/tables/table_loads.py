@@ -56,7 +56,7 @@ class TableLoad:
     resumes: bool = False
     """Whether the table resumes at its stop after a quarantine, with the rows from before it."""
     cause: str | None = None
-    """Why it is loaded again without a request."""
+    """The reason for a load that no one requested."""
 
     @property
     def is_loaded(self) -> bool:

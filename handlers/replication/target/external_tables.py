@@ -1,8 +1,9 @@
 """The external tables that a policy copies, and the source directories of their files.
 
 A cycle has to know the directories of all external tables, and those of partitions outside of their tables.
-Reading all partitions each time would cost more than the cycle. They are therefore read once, and the events
-that replay applies keep them up to date: most add partitions below their table and change nothing here.
+Reading all partitions each time would cost more than the cycle. The cycle therefore reads them once, and the
+events that replay applies keep them up to date: most add partitions below their table and change nothing
+here.
 
 The read state is never older than the replayed one, because replay is behind the source. If an event arrives
 while its table is being read, the next cycle reads the table again.
@@ -47,7 +48,7 @@ class _TableRead:
 
     directories: TableDirectories | None
     load: object
-    """The load of the table at that time: a loaded table is read again."""
+    """The load of the table at that time; after a later load, the cycle reads the table again."""
 
 
 class ExternalTables:

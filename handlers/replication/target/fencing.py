@@ -2,12 +2,12 @@
 
 Every process raises the database's epoch once, when it first opens the policy. The epoch is in the policy's
 state file and in the parameter ``tideline.epoch`` of the target database. A process that finds another epoch
-than its own there was replaced while it was stopped or disconnected, and must not write any more: its
-position is stale, and repeating the other instance's work would damage the target's transaction map.
+there has been replaced while it was stopped or disconnected, and must no longer write: its position is stale,
+and repeating the other instance's work would damage the target's transaction map.
 
-An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is
-not taken for one that another instance holds. The random part separates two instances that claimed at the
-same moment.
+An epoch is ``NUMBER-RANDOM``. The number grows with every claim, which distinguishes a target restored from a
+backup from one that another instance holds. The random part separates two instances that claimed at the same
+moment.
 
 These are the rules, without input or output. ``target_position`` reads and compares, ``target_claim`` claims.
 """

@@ -50,9 +50,8 @@ class IdleWork:
     """The turns of a target's policies."""
 
     raises: IdleTurns = field(default_factory=lambda: IdleTurns(2.0))
-    """Writing ``repl.last.id`` after events that took effect: two calls, and a commit of the state. Only the
-    policies that have it to do are counted, so that a single busy one does not wait for hundreds of idle
-    ones."""
+    """Writing ``repl.last.id`` after events that took effect: two calls, and a commit of the state. Counts
+    only the policies that have work, so that a single busy one does not wait for hundreds of idle ones."""
     positions: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))
     """Writing ``repl.last.id`` for a policy that no event concerns: two calls, and a commit of the state."""
     checks: IdleTurns = field(default_factory=lambda: IdleTurns(1.0))

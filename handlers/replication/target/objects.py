@@ -1,7 +1,7 @@
 """The target's form of a source table or partition: functions from struct to struct.
 
 The rules are those of Hive's own REPL LOAD (reference: hive-replication.md §3, §5, §6) and of a real Hive 4
-metastore. Ids that only the source can assign (table id, transaction id) are cleared. The target chooses the
+metastore. Clears ids that only the source can assign (table id, transaction id). The target chooses the
 location of managed tables; locations of external tables are mapped below the policy's base. Everything else
 stays unchanged, so that parameters and statistics compare equal on both sides. Only ``translate_plain_table``
 asks the target, for its settings.

@@ -82,8 +82,8 @@ class LoggedWrite:
 def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: SameTableSource) -> set[str]:
     """Return those of the named partitions whose names and table's name still belong to them.
 
-    A partition whose last write id is that of the transaction was not renamed since. For all others, the log
-    is searched for renames.
+    A partition whose last write id is that of the transaction was not renamed since. For all others, it
+    searches the log for renames.
     """
     candidates = set(names)
     try:

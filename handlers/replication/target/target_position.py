@@ -3,7 +3,7 @@ and the proof that this instance may raise it.
 
 It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues
 from it. It follows the position of the state within a second (``position.progress``) and is never ahead of
-it. After a restart, events up to this id are recorded but not applied.
+it. After a restart, replay records events up to this id without applying them.
 
 All parameters of the database come with one read, so every read checks all of them: Hive's mark of
 incompatibility, the epoch (``fencing``), the source's identity, and that ``repl.last.id`` is the value last
@@ -74,7 +74,7 @@ class TargetPosition:
     def read(self) -> int | None:
         """Read the position; None if the database does not exist or was never replicated into.
 
-        Before the claim, any position is accepted. Raises the errors of ``check``.
+        Accepts any position before the claim. Raises the errors of ``check``.
         """
         with self._lock:
             parameters = self._fetch()

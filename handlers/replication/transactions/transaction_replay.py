@@ -14,8 +14,7 @@ hive-4-metastore.md §2):
    would damage the table.
 5. Wait for the copies, then send one ``commit_txn`` with the write events.
 6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text
-   is answered with success as well. One read proves all commits since the last one
-   (``state.transactions.unproven_commits``).
+   succeeds as well. One read proves all commits since the last one (``state.transactions.unproven_commits``).
 
 An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 """
@@ -228,8 +227,8 @@ class TransactionReplay:
                 self.files.discard_table(table)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
-        """Commit without files, because the target does not accept them:
-        their tables keep their state and are quarantined.
+        """Commit without files, because the target does not accept them: their tables keep their state, in
+        quarantine.
         """
         if not event.enriched:
             fail_tables(event, self._context.tables.write_ids.get(event.txn_id), fault, self._context)

@@ -27,7 +27,7 @@ class TransactionsAhead:
     """
 
     def __init__(self, context: Context) -> None:
-        """Without lanes in ``context``, transactions are opened at once and on replay's own connection."""
+        """Without lanes in ``context``, opens transactions at once and on replay's own connection."""
         self._context = context
         self._started: dict[int, Future[int | None]] = {}
         """The target's transactions by source transaction; None if it could not be opened."""

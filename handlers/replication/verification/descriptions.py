@@ -2,8 +2,8 @@
 
 Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the
 transaction ends; if it aborts, replay removes the mark of accuracy on the target, while readers of the source
-ignore the statistics because of their write id. Such statistics are counted as not compared. So are those of
-a transactional table whose mark on the target names columns only: Hive then uses none of them. Statistics of
+ignore the statistics because of their write id. Such statistics count as not compared. So do those of a
+transactional table whose mark on the target names columns only: Hive then uses none of them. Statistics of
 columns that arrive after such an abort leave a mark of this kind.
 
 A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics

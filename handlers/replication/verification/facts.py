@@ -1,10 +1,9 @@
 """Facts about a table, partition, function or database:
 a flat mapping, so that one rule compares all of them.
 
-A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the
-source database in views and constraints are replaced, and the locations of external tables are mapped.
-Parameters that each side sets itself are left out, and statistics are compared by their own rules
-(``descriptions``).
+A fact has a kind and a name. The facts of a source object are those that replay gives its copy: it replaces
+names of the source database in views and constraints, and maps the locations of external tables. It omits
+parameters that each side sets itself, and compares statistics by their own rules (``descriptions``).
 """
 
 from __future__ import annotations

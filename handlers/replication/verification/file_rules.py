@@ -1,9 +1,9 @@
 """Compares the files of one table or partition on both sides.
 
 Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and
-names cannot be compared. Such files are counted as not compared; the rows in them can be compared by
-``--rows``. Everything else must be equal: the directories of single write ids have the same names and the
-same files on both sides. Only a base of an overwrite has the name of a compacted one on the target
+names cannot be compared. Such files count as not compared; the rows in them can be compared by ``--rows``.
+Everything else must be equal: the directories of single write ids have the same names and the same files on
+both sides. Only a base of an overwrite has the name of a compacted one on the target
 (``transactions.copies.base_names``). Its files do not have the names that a compactor gives.
 
 Minor compactions before Hive 4 have no suffix: a directory of several write ids at the source is one, or a

@@ -33,7 +33,7 @@ Kind = Literal[
 PRESENT: Final = "present"
 """Value of an object that only one side has, if the object itself has no short value."""
 LISTED_MAX: Final = 1_000
-"""Differences of one table that are listed; more are only counted."""
+"""Listed differences of one table; the others only count."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,9 +1,9 @@
 """Reads the description of a table from one side, in pages:
 the metastore's objects first, then the files that readers see.
 
-Directories that readers do not see (obsolete, aborted, or of transactions that are still open) are not
-listed, and contents are read only for checksums. Several directories are listed at a time, because each costs
-a round trip on an object store.
+It omits directories that readers do not see (obsolete, aborted, or of transactions that are still open), and
+reads contents only for checksums. It lists several directories at a time, because each costs a round trip on
+an object store.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class OneTable:
         """Return the files that readers see:
         those of a plain table, or those of a transactional one by directory.
 
-        Without ``contents``, checksums are left out even if the verification compares them.
+        Without ``contents``, omits checksums even if the verification compares them.
         """
         root, allowed = parse_location(location), self.side.allowed
         if allowed is not None:

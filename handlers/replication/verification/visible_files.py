@@ -1,5 +1,5 @@
 """Lists the files of a table or partition that readers see. It skips directories that readers do not see. If
-files vanish meanwhile, both sides differ and are compared again.
+files vanish meanwhile, both sides differ, and verification compares them again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _select_visible(directories: Iterable[AcidDirectory], ended: ValidWriteIds) 
     """Return the directories that a reader with a list without open write ids sees.
 
     A compaction may end between the reads of list and directory, and replace rows that the list has by later
-    ones. Nothing is returned then; both sides differ, and are compared again.
+    ones. Returns nothing then; both sides differ, and verification compares them again.
     """
     selected = select_directories(directories, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:

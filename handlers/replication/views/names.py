@@ -1,12 +1,12 @@
 """Finds the names of tables, functions and columns in the query of a view,
 by the rules of the engine that wrote it.
 
-A query is read as tokens. Strings and comments stay unchanged: a name in a string is part of the rows. The
-engines differ in their strings: double quotes enclose one in Hive and Spark and a name in Trino, and a
-backslash escapes the next character everywhere but in Trino.
+The module reads a query as tokens. Strings and comments stay unchanged: a name in a string is part of the
+rows. The engines differ in their strings: double quotes enclose one in Hive and Spark and a name in Trino,
+and a backslash escapes the next character everywhere but in Trino.
 
 Only the position of a name shows its meaning. ``shop.orders`` is a table after FROM, and a column of a table
-or alias ``shop`` elsewhere. So the FROM clauses are followed from token to token.
+or alias ``shop`` elsewhere. So it follows the FROM clauses from token to token.
 
 Hive expands the names of its views, with tables as ```db`.`table```, columns as ```alias`.`column``` and
 functions as ``db.function(…)``; Hive 2.3 and 3.1 write the last as ```db.function`(…)``. Spark and Trino

@@ -2,7 +2,7 @@
 the objects that a query reads and calls.
 
 A view whose query names a table that the target does not have would fail there, or read another database of
-that name. So it is left out with the reason. Its tables and functions are looked up at the source, because
+that name. So Tideline omits it with the reason. It looks up its tables and functions at the source, because
 their kinds are not in its definition.
 """
 
@@ -43,13 +43,13 @@ def needs_copy(uri: str) -> bool:
 
 
 def find_source_obstacle(table: Table, policy: Policy, source: Metastore) -> Obstacle | None:
-    """Return why a table or view of the source is not replicated; None if it is."""
+    """Return why Tideline does not replicate a table or view of the source; None if it does."""
     return _Search(source).find_in_table(table, policy)
 
 
 def find_function_obstacle(function: Function, policy: Policy, source: Metastore) -> str | None:
-    """Return why a function of the source is not replicated;
-    None if it is, unless one of its files cannot be copied.
+    """Return why Tideline does not replicate a function of the source; None if it does, unless one of its
+    files cannot be copied.
     """
     return _Search(source).find_in_function(function, policy)
 
@@ -115,8 +115,8 @@ class _Search:
     def _read_tables(
         self, names: Iterable[tuple[str, str]], policy: Policy
     ) -> Iterator[tuple[Table, Policy]]:
-        """Yield the tables of a query, with the policies that replicate them;
-        those that no longer exist are left out.
+        """Yield the tables of a query, with the policies that replicate them, without those that no longer
+        exist.
         """
         for db, group in _group(names).items():
             owners = {table: owner for table in group if (owner := policy.find_owner(db, table)) is not None}
@@ -128,9 +128,7 @@ class _Search:
                 yield table, owners[(table.tableName or "").lower()]
 
     def _read_functions(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Function]]:
-        """Yield the functions that a query calls, with their databases;
-        functions of the engine are left out.
-        """
+        """Yield the functions that a query calls, with their databases, without functions of the engine."""
         for db, functions in _group(names).items():
             with suppress(NotFound):
                 present = {name.lower() for name in self.source.function_names(db)}

@@ -1,4 +1,4 @@
-"""Query sources: one module for each kind of storage from which query texts are read.
+"""Query sources: one module for each kind of storage of query texts.
 
 ``source`` defines the protocol. ``job_history``, ``spark_event_log`` and ``sql_files`` read the files of a
 ``directory``, which also keeps their position; ``trino_topic`` reads Kafka, and ``standard_input`` reads a

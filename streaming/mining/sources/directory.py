@@ -1,9 +1,9 @@
 """Directories of query files, and the position of every file-based source.
 
 The position has one entry for each existing file: its size at the last reading, the number of bytes of text
-read, and the source's notes (such as the user of its application). Entries of removed files are dropped, so
-the position grows with the directory only; history servers keep theirs small by deleting old files. A file is
-opened again only if its size has changed.
+read, and the source's notes (such as the user of its application). The position drops entries of removed
+files, so it grows only with the directory; history servers keep theirs small by deleting old files. The
+source opens a file again only if its size has changed.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ rolling files. Their names end in ``.inprogress`` while the application runs. Re
 in whole lines only.
 
 The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or
-servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Both are
-mined, so a key may count twice, while its user and day count once.
+servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Mining reads
+both, so a key may count twice, while its user and day count once.
 
-Adaptive execution writes updated plans while a query runs. The first plan is complete; a later one is read
-only if the log does not contain the first.
+Adaptive execution writes updated plans while a query runs. The first plan is complete; mining reads a later
+one only if the log does not contain the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ of Spark grow by a factor of 10 to 50."""
 _RUNNING: Final = ".inprogress"
 _ZSTD: Final = (".zstd", ".zst")
 _UNREAD: Final = (".lz4", ".lzf", ".snappy")
-"""Codecs with framings that are specific to Spark and cannot be read outside the JVM."""
+"""Codecs with framings specific to Spark, which only the JVM can read."""
 _NO_LOG: Final = re.compile(r"(?:.*/)?appstatus_[^/]*|.*\.compact(?:\.\w+)?|.*\.crc")
 _WANTED: Final = re.compile(
     rb"SparkListener(?:SQLExecutionStart|SQLAdaptiveExecutionUpdate|ApplicationStart)|ThriftServerOperationStart"

@@ -26,12 +26,12 @@ DAY_S: Final = 86_400
 
 @dataclass(slots=True)
 class SqlFilesSource:
-    """SQL files below a directory; other files are ignored."""
+    """SQL files below a directory; mining ignores other files."""
 
     name: str
     directory: Directory
     user: str = ""
-    """The user to whom the queries are attributed."""
+    """The user of the queries."""
     is_standing: bool = True
     file_bytes: int = 1024 * 1024
     clock: Callable[[], float] = time.time

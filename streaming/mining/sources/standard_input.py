@@ -1,8 +1,8 @@
 """Standard input: for single queries, and for sources that Tideline does not support directly.
 
-Two forms are supported, distinguished by the first character: JSON lines ``{"query": …, "user": …, "at":
-…}``, and SQL, whose statements end with a semicolon at the end of a line. There is no position: a text given
-twice counts twice, on the same day and for the same user.
+The first character determines the form: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose
+statements end with a semicolon at the end of a line. There is no position: a text given twice counts twice,
+on the same day and for the same user.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The position consists of the offsets by partition. The key log stores it together with the keys, instead of a
 consumer group. A run reads up to the end that the topic had when the run began.
 
-If the topic was truncated beyond the position or created again, it is read from its first record. This is
-reported as a dead input with the code ``gap``, because the queries in between are lost.
+If the topic was truncated beyond the position or created again, the source reads it from its first record. It
+reports a dead input with the code ``gap``, because the queries in between are lost.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class TrinoTopicSource:
         yield QueryBatch((), _format_position(self.topic, offsets), tuple(dead))
 
     def _skip_batch(self, consumer: Consumer, message: Message, offsets: dict[int, int]) -> DeadInput:
-        """Move ``consumer`` past a batch that cannot be decompressed."""
+        """Move ``consumer`` past a batch that it cannot decompress."""
         number: Any = message.partition()
         offset: Any = message.offset()
         first = TopicPartition(self.topic, number, offset)
@@ -196,7 +196,7 @@ def _take(consumer: Consumer) -> list[Message]:
 
 
 def _parse_position(position: str | None, topic: str, source: str) -> dict[int, int]:
-    """Read a position. The position of another topic is ignored."""
+    """Read a position, unless it belongs to another topic."""
     if position is None:
         return {}
     try:

@@ -2,8 +2,8 @@
 casts, fields and calls, back to a raw column.
 
 A value is followed as long as it is part of the event: renamed, cast, extracted by a JSON function, or
-accessed by a dot or a bracket. Any other expression ends the trace, and its operands count as used. A query
-inside an expression is walked by ``queries``, which passes in the function for it.
+accessed by a dot or a bracket. Any other expression ends the trace, and its operands count as used.
+``queries`` walks a query inside an expression, and passes in the function for it.
 """
 
 from __future__ import annotations
@@ -273,5 +273,5 @@ _READERS: Final[dict[type, Callable[[ExpressionReader, exp.Expr, Scope], Value]]
     **dict.fromkeys(_OPERATORS, ExpressionReader._operand),  # noqa: SLF001 - likewise
     exp.Lambda: ExpressionReader._lambda,  # noqa: SLF001 - likewise
 }
-"""Expressions through which a value can be followed. The lookup is by exact class, because a walk visits
-thousands of nodes."""
+"""Expressions that pass a value on. The lookup is by exact class, because a walk visits thousands of
+nodes."""

@@ -1,7 +1,7 @@
-"""Parser: sqlglot, configured so that arguments of JSON functions
-stay as written and texts that are not statements are refused.
+"""Parser: sqlglot, configured to keep arguments of JSON functions as written, and to refuse texts that are
+not statements.
 
-JSON functions are renamed in the token list before parsing, so that the tree holds their arguments unchanged.
+The parser renames JSON functions in the token list first, so that the tree holds their arguments unchanged.
 sqlglot would otherwise parse the paths itself, with different rules: it does not read ``$.0``, and warns if a
 path contains a variable.
 """

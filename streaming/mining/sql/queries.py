@@ -6,8 +6,8 @@ tables of statements that are not queries (MERGE, UPDATE, Hive's FROM … INSERT
 columns of a query as a ``Source``. The caller decides whether they are used: a text from which an outer query
 only extracts keys is not itself a key.
 
-Names are resolved in ``scopes`` and not by sqlglot. Its own qualification requires a schema, rewrites the
-tree and costs more than parsing.
+``scopes`` resolves names, not sqlglot. Its own qualification requires a schema, rewrites the tree and costs
+more than parsing.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 
 ROOT = Path(__file__).parents[3]
@@ -48,3 +49,21 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     for page in site.rglob("*.html"):
         loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)\"", page.read_text())
         assert not loaded, page
+
+
+def test_lists_and_tables_are_those_that_the_daemon_shows(site: Path) -> None:
+    """MkDocs' Markdown needs a blank line before a list, and four blanks before an inner one; CommonMark,
+    which the daemon's own site reads, does not."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        built = site / page.relative_to(ROOT / "docs").with_suffix(".html")
+        if built.exists():
+            body = (
+                built.read_text().partition('<article class="md-content__inner')[2].partition("</article>")[0]
+            )
+            here = MarkdownIt("commonmark", {"html": False}).enable("table").render(page.read_text())
+            assert count_blocks(body) == count_blocks(here), page
+
+
+def count_blocks(html: str) -> dict[str, int]:
+    """Return how many lists, items and tables a page has."""
+    return {tag: len(re.findall(rf"<{tag}>", html)) for tag in ("ol", "ul", "li", "table")}

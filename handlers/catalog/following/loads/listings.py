@@ -1,7 +1,7 @@
 """Reads one table, or a piece of it, from the metastore:
 everything that a load needs, in one function for the thread of calls.
 
-Nothing here changes the catalog. The result is stored by ``loader``, in the catalog's thread.
+Nothing here changes the catalog. ``loader`` stores the result, in the catalog's thread.
 """
 
 from __future__ import annotations

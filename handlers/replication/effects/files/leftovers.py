@@ -6,8 +6,8 @@ Readers choose files by the names of their directories, so a new transactional t
 directory would show the old rows. For plain ones, ``copy_first_files`` compares the directory with the
 source.
 
-Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. The
-position is recorded between a drop and a later creation of the same table, so a repeated drop never removes
+Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. Replay
+records the position between a drop and a later creation of the same table, so a repeated drop never removes
 files of the new table.
 
 Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in

@@ -23,7 +23,7 @@ A transactional table needs a load instead (``files_in_place``), because the wri
 directory are unknown. (A source in a replicated database refuses SET LOCATION for managed tables, reference:
 hive-replication.md §1.6.)
 
-The change manager keeps no files of external tables, so a copy takes the present content of the named files.
+The change manager keeps no files of external tables, so a copy takes the current content of the named files.
 If the table or the partition has another name since, the metastore has moved its directory: the files are
 missing, or those of a newer table or partition of that name are in their place. The log shows the rename only
 later. After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``).

@@ -77,11 +77,11 @@ def overwrite(
     """Replace the files in ``location`` with ``files``.
 
     If some of them no longer exist, a later statement has replaced or removed them. The table then gets the
-    present files of the source, but is never emptied, because the files may have vanished without a
+    current files of the source, but is never emptied, because the files may have vanished without a
     statement.
 
     Without ``files``, the statement removed all files or, if it was a CONCATENATE that merged nothing, none;
-    Hive logs both in the same way. The present files of the source decide.
+    Hive logs both in the same way. The current files of the source decide.
     """
     if files:
         complete = copy_plain_files(context, files, location, owner=owner)
@@ -252,13 +252,13 @@ def remove_file(context: Context, uri: str) -> None:
 
 
 def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
-    """Record copies of ``table``'s files for the event, if they have their present state."""
+    """Record copies of ``table``'s files for the event, if they have their current state."""
     if is_external(owner) and not is_transactional(owner):
         note_copy(table, event_id, context)
 
 
 def note_copy(table: str, event_id: int, context: Context) -> None:
-    """Record copies of ``table``'s files for the event, in their present state."""
+    """Record copies of ``table``'s files for the event, in their current state."""
     try:
         newest = context.source.current_event_id()
     except Transient:

@@ -1,5 +1,5 @@
-"""The files of a loaded table. Copies are verified and remembered, so that a load that starts again does not
-repeat them.
+"""The files of a loaded table. The load verifies and remembers copies, so that a load that starts again does
+not repeat them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The steps, each repeatable after a crash:
 2. Create the table on the target, marked as incomplete (``target_table``).
 3. List the files of the snapshot and read the statistics. Make sure that replay can apply everything that
    happened meanwhile on top. Copy the files and write the statistics. A partitioned table comes page by page,
-   in bounded memory: each page is added, copied, and altered as far as necessary (``target_partitions``).
+   in bounded memory: it adds, copies and alters each page as far as necessary (``target_partitions``).
 4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables load in any
    order and several at a time, so each load adds the foreign keys of its table, and those that refer to it,
    if the other table exists already; the later of two loads adds the rest.
@@ -115,7 +115,7 @@ class _TableLoader:
         if table is not None:
             obstacle = find_source_obstacle(table, self._tools.policy, self._tools.source)
         if table is None or obstacle is not None:
-            if obstacle != SWITCHED_OFF:  # otherwise the target keeps its present rows
+            if obstacle != SWITCHED_OFF:  # otherwise the target keeps its current rows
                 self._target.remove_replicated()
             return LoadedTable(self._table, snapshot.event_id, exists=False, obstacle=obstacle)
         target = self._target.create(snapshot)  # step 2

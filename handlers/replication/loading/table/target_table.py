@@ -172,7 +172,7 @@ class TargetTable:
         answer = self._target.valid_write_ids([expected.table])[0]
         if answer != expected or self._target.highest_write_id(db, table) != result.write_id:
             raise TargetDiverged(
-                "the target did not take over the write ids of the source",
+                "the target did not accept the write ids of the source",
                 table=expected.table,
                 expected=expected.format(),
                 answer=answer.format(),

@@ -84,7 +84,7 @@ def _ask_source(event: TxnCommitted, source_txn: SourceTxn | None, context: Cont
     """Return the source's answer; raise Unsupported, FileLost or LimitExceeded if it has none, Transient if
     it does not answer.
 
-    An internal error of the source is not a failure of a table, and is therefore retried without end.
+    An internal error of the source is not a failure of a table, so replay retries it indefinitely.
     """
     try:
         infos = context.source.write_events(event.txn_id, db=context.policy.source_db)

@@ -5,12 +5,12 @@ write event, or earlier if that is safe (``coming_events``), and only the commit
 table's files cannot be copied, those already copied are discarded. The transaction is then committed, because
 other tables need it, and shows no file of this table.
 
-Files under a committed write id are never removed or replaced. A run killed between a commit and its record
-repeats the commit, and by then the source may have compacted the files away or replaced them. Therefore the
-target is checked before the files of the first event after the recorded position are copied, because only
-that event can be a commit which the target already has, and before files are removed. If the state was lost
-or is old, this applies to all events up to the source's newest one at the start. The same applies to write
-ids that the mapping does not know. A committed write id needs no copies.
+Replay never removes or replaces files under a committed write id. A run killed between a commit and its
+record repeats the commit, and by then the source may have compacted the files away or replaced them.
+Therefore replay checks the target before it copies the files of the first event after the recorded position,
+because only that event can be a commit which the target already has, and before it removes files. If the
+state was lost or is old, this applies to all events up to the source's newest one at the start. The same
+applies to write ids that the mapping does not know. A committed write id needs no copies.
 
 Readers would see a base of an overwrite before its commit; its name on the target prevents that
 (``base_names``).
@@ -134,8 +134,8 @@ class TransactionFiles:
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.
 
-        Files of a write id committed on the target are not copied. Raises BadInput, Refused or TargetDiverged
-        if the table cannot be followed, and UnloggedFilesGone if it must be loaded.
+        Copies no files of a write id committed on the target. Raises BadInput, Refused or TargetDiverged if
+        the table cannot be followed, and UnloggedFilesGone if it must be loaded.
         """
         assert event.table is not None
         transaction = self._of(event.txn_id)

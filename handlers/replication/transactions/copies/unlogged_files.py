@@ -1,12 +1,12 @@
 """Files that Hive's write events do not name: those of whole partitions, and those of buckets without rows.
 
 **Partitions** (hive-replication.md §0c.2). A statement that inserts into several static partitions logs the
-files of the first one only. Each partition that an event of the transaction touched and that has no write
-event is therefore listed at the source. The relay does that soon after the commit
+files of the first one only. Replay therefore lists each partition at the source that an event of the
+transaction touched and that has no write event. The relay does that soon after the commit
 (``relay.list_partitions``); a replica does it for the rest, perhaps much later.
 
 By then the partition may have been dropped, renamed or compacted, and nothing in the log names the place of
-its files. The table is loaded again then (``LoadFollower.load_unlogged``), because the source still has its
+its files. Then it loads the table again (``LoadFollower.load_unlogged``), because the source still has its
 rows, and later statements explain the rest.
 
 **Buckets.** A bucketed insert-only table has a file for each bucket of a write, even for those without rows.

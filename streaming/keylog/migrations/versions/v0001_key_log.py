@@ -1,7 +1,7 @@
 """The key log: keys, the requests for them, the positions of the sources, and the rules for keys.
 
-Each table is created only if it is missing. MySQL commits each statement, so the next process continues after
-one that was killed.
+The script creates only tables that are missing. MySQL commits each statement, so the next process continues
+after one that was killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests are called requests:
 ``tideline_asked`` becomes ``tideline_request``, and two of its columns are renamed.
 
-MySQL commits each statement, so a step that a process completed before it was killed is skipped.
+MySQL commits each statement, so the script skips steps that an earlier process completed.
 """
 
 from __future__ import annotations

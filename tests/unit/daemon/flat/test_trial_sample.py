@@ -177,7 +177,7 @@ def test_a_damaged_file_is_named_with_the_reason(tmp_path: Path, name: str, cont
 
 def test_a_pipe_is_refused_because_spark_reads_it_again(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="regular files"):
+    with pytest.raises(BadInput, match="regular file"):
         read_sample([tmp_path / "pipe"])
 
 

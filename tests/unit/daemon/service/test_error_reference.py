@@ -36,3 +36,8 @@ def test_the_page_lists_every_error_and_no_other() -> None:
 def test_codes_are_unique() -> None:
     codes = [kind.code for kind in own()]
     assert len(set(codes)) == len(codes)
+
+
+def test_default_hints_are_whole_sentences() -> None:
+    cut = [kind.default_hint for kind in own() if kind.default_hint and not kind.default_hint.endswith(".")]
+    assert not cut

@@ -149,7 +149,7 @@ def test_a_verification_ends_soon_after_the_daemon_stops(verifier: Verifier) -> 
     verifier.began.acquire()
     runs.close()
     verifier.may_end.set()
-    assert ended(runs, "shop")["problem"]["message"] == "the daemon stops"
+    assert ended(runs, "shop")["problem"]["message"] == "the daemon is stopping"
 
 
 @pytest.fixture
