@@ -23,6 +23,7 @@ from daemon.http.tokens import Client, Role, TokenFile, Tokens
 from daemon.http.transport.limits import PROBES
 from daemon.http.transport.server import HttpServer, bind
 from daemon.process.descriptors import raise_limit
+from daemon.process.garbage import shorten_pauses
 from daemon.process.signals import stop_signals
 
 
@@ -66,6 +67,7 @@ def run_endpoint(
     """
     refuse_own_address(settings)
     raise_limit()  # each client needs two descriptors
+    shorten_pauses()
     with stop_signals() as stopping:
         server = EndpointServer(settings, metrics, make_responders)
         with _probes(registry, http) as probes:

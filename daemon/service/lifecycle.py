@@ -38,6 +38,7 @@ from daemon.http.openapi import described
 from daemon.http.probes.listener import ProbeAnswers, ProbesListener
 from daemon.http.site import Site
 from daemon.process.descriptors import raise_limit
+from daemon.process.garbage import shorten_pauses
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.loops.loop import Job
 from daemon.process.loops.retry_policy import FAILED_RETRY, RestartPolicy
@@ -129,6 +130,7 @@ def run_daemon(
     # Start 2. Leaving the block is step 5 of the end.
     with stop_signals() as stop_requested, state_lock(config.state.dir, LOCK_WAIT_S):
         raise_limit()
+        shorten_pauses()
         sys.setswitchinterval(SWITCH_S)
         report_wide_files(config.state.dir)
         daemon = _Daemon(config, projections=projections, config_file=config_file)
