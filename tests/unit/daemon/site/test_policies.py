@@ -72,6 +72,15 @@ def test_a_policy_shows_where_the_time_of_its_last_event_went() -> None:
     assert '3.200 s <span class="small">until the batch is applied</span>' in answer.text
 
 
+@pytest.mark.parametrize(("events", "shown"), [(None, "unknown"), (1, "1 event<"), (2_500, "2,500 events<")])
+def test_the_lag_of_a_policy_is_a_number_of_events_or_unknown(events: int | None, shown: str) -> None:
+    status = site_states.healthy_status()
+    views = tuple(replace(view, lag_events=events) for view in status.projections)
+    text = page(lambda: replace(status, projections=views), "/policies/shop").text
+    (lag,) = re.findall(r"Lag</dt>\s*<dd[^>]*>(.*?)</dd>", text, re.DOTALL)
+    assert shown in lag
+
+
 @pytest.mark.parametrize("stages", [None, Stages(0.0, 0.0, 0.0, 0.0)])
 def test_a_policy_has_a_page_before_its_first_event_and_after_one_without_delay(
     stages: Stages | None,
