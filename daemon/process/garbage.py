@@ -15,7 +15,7 @@ from typing import Final
 
 PAUSE_MAX_S: Final = 0.1
 _FULL: Final = 2
-"""The oldest generation, whose collections visit all objects."""
+"""Python numbers its collections: 0 and 1 visit new objects only, 2 visits all."""
 
 
 def shorten_pauses(pause_max_s: float = PAUSE_MAX_S) -> None:
