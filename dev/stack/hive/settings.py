@@ -27,9 +27,10 @@ HOUSEKEEPING = ",".join(
 )
 # Two MapReduce jobs in one process disturb each other: see the class.
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
+_LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 # Otherwise a drop and a call of a transaction can hang: see the class.
 DROPS_IN_TURN = {
-    "metastore.pre.event.listeners": "tideline.stack.DropsInTurn$Before",
+    "metastore.transactional.event.listeners": f"tideline.stack.DropsInTurn$Before,{_LISTENER}",
     "metastore.event.listeners": "tideline.stack.DropsInTurn$After",
 }
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
@@ -138,7 +139,7 @@ def build_metastore_properties(
     return {
         **_shared(layout, settings),
         **_connection(database),
-        "metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
+        "metastore.transactional.event.listeners": _LISTENER,
         "metastore.event.message.factory": ENCODERS[settings.messages],
         "metastore.event.db.notification.api.auth": "false",
         "metastore.expression.proxy": (

@@ -3,37 +3,37 @@ package tideline.stack;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.metastore.DatabaseProduct;
 import org.apache.hadoop.hive.metastore.MetaStoreEventListener;
-import org.apache.hadoop.hive.metastore.MetaStorePreEventListener;
+import org.apache.hadoop.hive.metastore.TransactionalMetaStoreEventListener;
 import org.apache.hadoop.hive.metastore.api.MetaException;
 import org.apache.hadoop.hive.metastore.events.DropDatabaseEvent;
 import org.apache.hadoop.hive.metastore.events.DropTableEvent;
-import org.apache.hadoop.hive.metastore.events.PreEventContext;
-import org.apache.hadoop.hive.metastore.events.PreEventContext.PreEventType;
 
 /**
  * Keeps drops and transactions from hanging on Derby, where all calls of transactions share a lock inside the metastore.
  *
  * <p>They take it before they log an event, which locks NOTIFICATION_SEQUENCE. A drop logs its event first; then Hive forgets the
  * writes of the table, which needs that lock. Derby sees only one of the two: both hang for a minute, then one of them fails, for
- * example a commit. So a drop takes Hive's lock from its beginning to its end.
+ * example a commit. So a drop takes Hive's lock before it logs anything, until its database transaction has ended.
  */
 public final class DropsInTurn {
-  private static final ThreadLocal<Integer> HELD = ThreadLocal.withInitial(() -> 0);
+  private static final ThreadLocal<Boolean> HELD = ThreadLocal.withInitial(() -> false);
 
   private DropsInTurn() {}
 
-  /** Takes the lock before Hive begins to drop a table or database; the lock of a database includes those of its tables. */
-  public static final class Before extends MetaStorePreEventListener {
+  /** Takes the lock; must be listed before the listener of the log. */
+  public static final class Before extends TransactionalMetaStoreEventListener {
     public Before(Configuration configuration) {
       super(configuration);
     }
 
     @Override
-    public void onEvent(PreEventContext context) throws MetaException {
-      PreEventType type = context.getEventType();
-      if (type != PreEventType.DROP_TABLE && type != PreEventType.DROP_DATABASE) return;
-      product(getConf()).lockInternal();
-      HELD.set(HELD.get() + 1);
+    public void onDropTable(DropTableEvent event) throws MetaException {
+      take(getConf());
+    }
+
+    @Override
+    public void onDropDatabase(DropDatabaseEvent event) throws MetaException {
+      take(getConf());
     }
   }
 
@@ -45,19 +45,30 @@ public final class DropsInTurn {
 
     @Override
     public void onDropTable(DropTableEvent event) throws MetaException {
-      release();
+      if (!isPartOfDatabase()) release(getConf());
     }
 
     @Override
     public void onDropDatabase(DropDatabaseEvent event) throws MetaException {
-      release();
+      release(getConf());
     }
+  }
 
-    private void release() throws MetaException {
-      if (HELD.get() == 0) return; // the drop failed before it began
-      HELD.set(HELD.get() - 1);
-      product(getConf()).unlockInternal();
-    }
+  private static void take(Configuration configuration) throws MetaException {
+    if (HELD.get()) return;
+    product(configuration).lockInternal();
+    HELD.set(true);
+  }
+
+  private static void release(Configuration configuration) throws MetaException {
+    if (!HELD.get()) return;
+    HELD.set(false);
+    product(configuration).unlockInternal();
+  }
+
+  /** Whether the table is dropped with its database, in the same database transaction; no event tells that. */
+  private static boolean isPartOfDatabase() {
+    return StackWalker.getInstance().walk(frames -> frames.anyMatch(frame -> frame.getMethodName().equals("drop_database_core")));
   }
 
   private static DatabaseProduct product(Configuration configuration) {
