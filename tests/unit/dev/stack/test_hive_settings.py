@@ -101,9 +101,15 @@ def test_an_older_hive_replaces_jars_of_the_newest_by_its_own(hive: str, own: li
 
 
 def test_a_metastore_of_hive_4_0_has_a_listener_of_its_own() -> None:
-    older = metastore(ClusterSettings(hive="4.0"))
+    older, newer = (metastore(ClusterSettings(hive=hive)) for hive in ("4.0", "4.1"))
     assert older["metastore.transactional.event.listeners"].startswith("tideline.stack.")
-    assert metastore()["metastore.transactional.event.listeners"].startswith("org.apache.hive.")
+    assert newer["metastore.transactional.event.listeners"].startswith("org.apache.hive.")
+
+
+def test_drops_of_the_newest_hive_on_derby_take_turns_before_they_are_logged() -> None:
+    first, second = metastore()["metastore.transactional.event.listeners"].split(",")
+    assert first == "tideline.stack.DropsInTurn$Before"
+    assert second.startswith("org.apache.hive.")
 
 
 def test_compactions_of_hive_3_run_in_the_metastore_with_the_directories_of_a_sql_client() -> None:
