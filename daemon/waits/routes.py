@@ -104,7 +104,7 @@ async def _wait(
     return await waits.wait(condition, timeout_s)
 
 
-class _Left(Exception):  # noqa: N818 - it is no error
+class _Left(Exception):  # noqa: N818 - not an error
     """The client has left."""
 
 
