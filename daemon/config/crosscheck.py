@@ -96,11 +96,13 @@ def _unknown_ends(document: Document) -> Iterator[Problem]:
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:
-    policies_by_end: dict[tuple[object, object], str] = {}
+    policies_by_end: dict[tuple[str, str], str] = {}
     for name, policy in entries(document, "policies"):
-        database = policy.get("target_database") or policy.get("database")
-        end = (policy.get("target"), database)
-        if isinstance(database, str) and end in policies_by_end:
+        target, database = policy.get("target"), policy.get("target_database") or policy.get("database")
+        if not isinstance(target, str) or not isinstance(database, str):
+            continue
+        end = (target, database)
+        if end in policies_by_end:
             key = "target_database" if policy.get("target_database") else "database"
             reason = f"is already the target of policy {policies_by_end[end]!r}"
             yield problem(
@@ -110,7 +112,7 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
                 reason,
                 "give each policy its own target database",
             )
-        elif isinstance(database, str) and isinstance(end[0], str):
+        else:
             policies_by_end[end] = name
 
 
@@ -151,7 +153,7 @@ def _missing_bases(document: Document) -> Iterator[Problem]:
 
 
 def _missing_roots(document: Document) -> Iterator[Problem]:
-    used = {policy.get("source") for _, policy in policy_entries(document)}
+    used = [policy.get("source") for _, policy in policy_entries(document)]
     for name, source in entries(document, "sources"):
         if name in used and not source.get("read_roots"):
             key = ("sources", name, "read_roots")

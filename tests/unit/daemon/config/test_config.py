@@ -3,11 +3,13 @@ over."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 
 from daemon.config.document import Problem
 from daemon.config.load import Loaded, find_file
@@ -479,3 +481,16 @@ def test_the_example_of_the_reference_page_is_right(read: Read, tmp_path: Path) 
     (tmp_path / "password").write_text("secret-text")
     text = markdown(config_model()).partition("```yaml\n")[2].partition("```")[0]
     assert read(text.replace("/run/secrets/kafka-password", f"{tmp_path}/password")).problems == ()
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [{"a": 1}], [["a"]], 7, True, None])
+def test_a_value_of_any_other_kind_is_a_problem_and_not_a_defect(read: Read, value: object) -> None:
+    """The checks between settings see the document before its values are known to be right."""
+    good = yaml.safe_load(dedent(GOOD))
+    keys = ("source", "target", "database", "target_database", "external_base", "metastore", "topic", "hdfs")
+    for name in {*good, "policy_patterns", "flat", "mining", "http", "supervisor", "files", "state"}:
+        broken = [value, {"entry": value}, *({"entry": {key: value}} for key in keys)]
+        broken += [{"one": {key: value}, "two": {key: value}} for key in keys]
+        broken += [{key: value} for key in ("host", "port", "bootstrap", "dir", "client", "backoff_min_s")]
+        for section in broken:
+            read(json.dumps({**good, name: section}))
