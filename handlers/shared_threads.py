@@ -9,10 +9,15 @@ a single job by about the time of one job. A user has at most ``jobs_max`` jobs 
 then leave threads to the others until so many users have some.
 
 A job must not wait for another job of the same threads.
+
+Threads may give way to the others of the process, and of the machine (``nice``). Python's lock does not know
+priorities, but the kernel wakes the other threads first, so those that give way hold the lock less often.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -33,14 +38,23 @@ class SharedThreads:
     """A bounded number of threads; thread-safe. Starts none before the first job."""
 
     def __init__(
-        self, threads_max: int, *, reserved: int | None = None, name: str, idle_s: float = IDLE_S
+        self,
+        threads_max: int,
+        *,
+        reserved: int | None = None,
+        name: str,
+        idle_s: float = IDLE_S,
+        nice: int = 0,
     ) -> None:
-        """``reserved`` is half of ``threads_max`` by default."""
+        """``reserved`` is half of ``threads_max`` by default. ``nice`` is added to the nice value of the
+        caller's thread, on Linux.
+        """
         assert threads_max >= 1, threads_max
         self._threads_max = threads_max
         self._reserved = (threads_max + 1) // 2 if reserved is None else reserved
         self._name = name
         self._idle_s = idle_s
+        self._nice = os.nice(0) + nice
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         """Notified when a job may be started."""
@@ -102,6 +116,8 @@ class SharedThreads:
         return None
 
     def _work(self) -> None:
+        if sys.platform == "linux" and self._nice != os.nice(0):  # there, each thread has one
+            os.setpriority(os.PRIO_PROCESS, 0, self._nice)
         while (taken := self._take()) is not None:
             user, (future, call) = taken
             if future.set_running_or_notify_cancel():

@@ -26,9 +26,10 @@ from daemon.state_directory.directory import open_state
 from daemon.status.model import NEW
 from daemon.status.reporter import ProjectionPart
 from daemon.waits.conditions import Moves
-from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
+from handlers.files.copying.byte_rates import ByteRate, Urgency
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context
@@ -171,8 +172,9 @@ def build_projection(
         copier,
         workers=config.files.copy_workers,
         threads=threads.copies,
+        load_threads=threads.load_copies,
         beat=beat,
-        throttle=Throttle(_rates(config, name, shared)),
+        throttle=Throttle(_rates(config, name, shared), processor=shared.processor),
     )
     context = Context.between(
         source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
@@ -201,7 +203,7 @@ def _open_load_pool(config: Config, context: Context, shared: SharedResources) -
         context.build_copier(),
         workers=config.files.copy_workers,
         threads=shared.targets[config.policy(name).target].load_copies,
-        throttle=Throttle(_rates(config, name, shared), Urgency.LOAD),
+        throttle=Throttle(_rates(config, name, shared), Urgency.LOAD, processor=shared.processor),
     )
 
 
@@ -235,7 +237,7 @@ class _Replica:
         self._context = context = projection.loads.context
         try:
             position, applied_time_s = projection.read_state(), projection.find_time_s()
-            external = build_external(config, name, context, _rates(config, name, shared))
+            external = build_external(config, name, context, _rates(config, name, shared), shared.processor)
         except BaseException:
             projection.close()
             raise

@@ -1,15 +1,16 @@
 """The shared resources of a daemon's policies: a policy without work costs nothing.
 
 Threads belong to a target: if one hangs, the policies of the others continue. Turns belong to a target and a
-source, which may hang as well. Loads have their own copy threads, so that a table of many files does not
-delay the copies of replay.
+source, which may hang as well. Bootstraps and loads have their own copy threads, so that a table of many
+files does not delay the copies of replay, and they give way to everything else: on busy processors, a load
+would otherwise delay the commits of all policies by seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from daemon.config.model import Config
 from daemon.process.inbox_watch import InboxWatch
@@ -17,10 +18,14 @@ from daemon.process.loops.turns import Turns
 from daemon.sources.connections import CallMetrics
 from daemon.sources.metastores import MetastoreClients
 from handlers.files.copying.byte_rates import ByteRate
+from handlers.files.copying.processor_share import ProcessorShare
 from handlers.replication.context import start_threads
 from handlers.replication.target.idle_turns import IdleWork
 from handlers.replication.target.long_work import LongWork
 from handlers.shared_threads import SharedThreads
+
+
+LOADS_NICE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class SharedResources:
     targets: Mapping[str, TargetThreads]
     rate: ByteRate
     """Of all copies."""
+    processor: ProcessorShare
+    """Of all copies that replay does not need."""
     inboxes: InboxWatch = field(default_factory=InboxWatch)
     _rates: dict[str, ByteRate] = field(default_factory=dict)
     _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)
@@ -39,17 +46,20 @@ class SharedResources:
     def of(cls, config: Config, calls: CallMetrics) -> Self:
         """Return the shared resources of this configuration's policies; calls are counted in ``calls``."""
         workers = config.files.copy_workers
+        turns = dict[tuple[str, str], Turns]()
         return cls(
             MetastoreClients(config, calls),
             {
                 name: TargetThreads(
                     ahead=start_threads(),
                     copies=SharedThreads(workers, name="tideline-copy"),
-                    load_copies=SharedThreads(workers, name="tideline-load-copy"),
+                    load_copies=SharedThreads(workers, name="tideline-load-copy", nice=LOADS_NICE),
                 )
                 for name in config.targets
             },
             ByteRate(config.files.bytes_per_s_max),
+            ProcessorShare(lambda: sum(each.used_s for each in tuple(turns.values()))),
+            _turns=turns,
         )
 
     def policy_rate(self, config: Config, policy: str) -> ByteRate:

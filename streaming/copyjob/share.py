@@ -23,11 +23,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from handlers.events import SourceFile
-from handlers.files.copying.byte_rates import ByteRate, Throttle
+from handlers.files.copying.byte_rates import ByteRate
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import CopyHandle
 from handlers.files.copying.jobs import Outcome, SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import MalformedEvent, Refused, TidelineError

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.state_directory.directory import open_state
-from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
+from handlers.files.copying.byte_rates import ByteRate, Urgency
 from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.processor_share import ProcessorShare
+from handlers.files.copying.throttle import Throttle
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import ExternalSettings
 from handlers.replication.external.cycle_thread import ExternalThread
@@ -44,11 +46,11 @@ def list_directory(config: Config, policy: str) -> Path:
 
 
 def build_external(
-    config: Config, name: str, context: Context, rates: Sequence[ByteRate]
+    config: Config, name: str, context: Context, rates: Sequence[ByteRate], processor: ProcessorShare
 ) -> ExternalThread | None:
     """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked.
 
-    ``rates`` are those of all copies of the policy.
+    ``rates`` are those of all copies of the policy, and ``processor`` is that of all copies which give way.
     """
     policy = config.policy(name)
     if not policy.copies_external:
@@ -64,7 +66,7 @@ def build_external(
     own_rate = ByteRate(external.bytes_per_s_max)
 
     def open_pool() -> CopyPool:
-        throttle = Throttle([own_rate, *rates], Urgency.CYCLE)
+        throttle = Throttle([own_rate, *rates], Urgency.CYCLE, processor=processor)
         return CopyPool(context.build_copier(), workers=external.workers, throttle=throttle)
 
     return ExternalThread(

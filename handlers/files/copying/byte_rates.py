@@ -1,9 +1,8 @@
-"""Bytes a second: rates that copies share, and the rates that hold for one pool of copies (``Throttle``).
+"""Bytes a second: rates that copies share.
 
-A step of a copy has the bytes of one second and at most 64 MiB inside the kernel, and 1 MiB elsewhere. It
-runs at once if all earlier ones have their share of the rate, and then takes its own share. So a rate holds
-on average, and no file is too large. If several threads wait, the most urgent kind of copy comes first, and
-within one kind the one that waits longest: replay waits for one step of a load at most.
+A step of a copy runs at once if all earlier ones have their share of the rate, and then takes its own share.
+So a rate holds on average, and no file is too large. If several threads wait, the most urgent kind of copy
+comes first, and within one kind the one that waits longest: replay waits for one step of a load at most.
 
 A rate can change, or disappear, while threads wait.
 """
@@ -12,11 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum
 from itertools import count
-
-from handlers.files.copying.transfer import STEP_BYTES_MAX
 
 
 class Urgency(IntEnum):
@@ -83,66 +80,3 @@ class ByteRate:
         """Wake waiting threads to check for the end."""
         with self._changed:
             self._changed.notify_all()
-
-
-class Throttle:
-    """The rates that hold for one pool of copies; thread-safe."""
-
-    def __init__(
-        self,
-        rates: Sequence[ByteRate],
-        urgency: Urgency = Urgency.REPLAY,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._clock = clock
-        self._rates = rates
-        self._is_closed = False
-        self._lock = threading.Lock()
-        self._waiting = 0
-        self._waited_s = 0.0
-        self.urgency = urgency
-        """Of the copies from now on."""
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit now."""
-        return any(rate.bytes_per_s is not None for rate in self._rates)
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether a thread waits because of a limit."""
-        return self._waiting > 0
-
-    @property
-    def waited_s(self) -> float:
-        """For how long threads have waited because of a limit, all of them together."""
-        return self._waited_s
-
-    def step_bytes(self) -> int:
-        """Return how many bytes the next step inside the kernel may have."""
-        limits = (rate.bytes_per_s for rate in self._rates)
-        return min([STEP_BYTES_MAX, *(limit for limit in limits if limit is not None)])
-
-    def use(self, size_bytes: int) -> None:
-        """Wait until the bytes are within all rates, or the end of the throttle."""
-        if not self.is_limited:
-            return
-        self._count(1)
-        began_s = self._clock()
-        try:
-            for rate in self._rates:
-                rate.use(size_bytes, self.urgency, lambda: self._is_closed)
-        finally:
-            self._count(-1, self._clock() - began_s)
-
-    def _count(self, change: int, waited_s: float = 0.0) -> None:
-        with self._lock:
-            self._waiting += change
-            self._waited_s += waited_s
-
-    def close(self) -> None:
-        """Let all waiting threads continue at once, and never wait again."""
-        self._is_closed = True
-        for rate in self._rates:
-            rate.wake()

@@ -27,9 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from handlers.files.copying.byte_limits import ByteBudget
-from handlers.files.copying.byte_rates import Throttle, Urgency
+from handlers.files.copying.byte_rates import Urgency
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
+from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
 from handlers.shared_threads import SharedThreads
 from state.errors import FilesUnavailable, TidelineError
@@ -69,19 +70,21 @@ class CopyCounters:
 class CopyPool:
     """Workers that share one ``Copier``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - limits have defaults
         self,
         copier: Copier,
         *,
         workers: int = WORKERS_DEFAULT,
         threads: SharedThreads | None = None,
+        load_threads: SharedThreads | None = None,
         bytes_in_flight_max: int = BYTES_IN_FLIGHT_DEFAULT,
         queue_max: int = QUEUE_DEFAULT,
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
         """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given; the threads of
-        callers call ``beat`` while they wait for copies that make progress.
+        callers call ``beat`` while they wait for copies that make progress. ``load_threads`` make the copies
+        within ``as_load`` if given.
 
         ``throttle`` limits the bytes that all workers together read for copies; none by default. The pool
         closes it.
@@ -94,7 +97,8 @@ class CopyPool:
         self._own_threads = None
         if threads is None:
             threads = self._own_threads = SharedThreads(workers, reserved=0, name="tideline-copy")
-        self._threads = threads.user(workers)
+        self._threads = self._replay_threads = threads.user(workers)
+        self._load_threads = self._threads if load_threads is None else load_threads.user(workers)
         self._queue_max = queue_max
         self._queue: deque[CopyHandle] = deque()
         self._running: set[CopyHandle] = set()
@@ -181,12 +185,13 @@ class CopyPool:
 
     @contextmanager
     def as_load(self) -> Iterator[None]:
-        """Let the copies of a block wait for those that replay needs."""
+        """Let the copies of a block give way to those that replay needs."""
         before, self._throttle.urgency = self._throttle.urgency, Urgency.LOAD
+        self._threads = self._load_threads
         try:
             yield
         finally:
-            self._throttle.urgency = before
+            self._throttle.urgency, self._threads = before, self._replay_threads
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start,
@@ -219,10 +224,13 @@ class CopyPool:
         self.cancel(running)
         self._throttle.close()
         self._budget.close()
-        self._threads.cancel_waiting()
+        users = {self._replay_threads, self._load_threads}
+        for threads in users:
+            threads.cancel_waiting()
         if self._own_threads is not None:
             self._own_threads.close()
-        return self._threads.wait(timeout_s)
+        ended = [threads.wait(timeout_s) for threads in users]
+        return all(ended)
 
     def check(self) -> None:
         """Assert the pool's invariants."""
@@ -238,7 +246,9 @@ class CopyPool:
         files_max = 1 if self._throttle.is_limited else UNSETTLED_MAX
         unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
         while (handle := self._next()) is not None:
+            began_s = time.thread_time()
             self._run(handle, unsettled)
+            self._throttle.use_processor(time.thread_time() - began_s)
             if unsettled.is_due:
                 break
         unsettled.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +153,16 @@ def test_a_thread_without_a_job_does_not_wake() -> None:
     for _ in range(1_000):
         threads.check()
     assert count_wakes(thread) - before <= 1, "it may just have begun to wait"
+    threads.close()
+
+
+def test_all_threads_that_give_way_have_the_same_nice_value(gate: Gate) -> None:
+    threads, expected = SharedThreads(3, name="test", nice=3), os.nice(0) + 3
+    user = threads.user(3)
+    jobs = [user.submit(lambda: (gate(), os.nice(0))) for _ in range(3)]
+    gate.wait_for(3)
+    gate.opened.set()
+    assert [job.result(DEADLINE_S) for job in jobs] == [("done", expected)] * 3
     threads.close()
 
 

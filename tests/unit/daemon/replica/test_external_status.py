@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.external.status import EXTERNAL, ExternalStatus, describe_external
 from daemon.service.command_line import tideline
+from handlers.files.copying.processor_share import ProcessorShare
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem
 from handlers.replication.external.cycle_thread import ExternalThread, ExternalTotals
 from handlers.replication.external.directories import TreeCounts
@@ -85,7 +87,7 @@ def test_copies_need_a_base_and_a_period(tmp_path: Path) -> None:
     )
     assert [each.policies["shop"].copies_external for each in (none, off, on)] == [False, False, True]
     context: Any = SimpleNamespace()
-    assert build_external(off, "shop", context, []) is None
+    assert build_external(off, "shop", context, [], ProcessorShare(time.process_time)) is None
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -125,6 +125,24 @@ def test_a_pool_with_many_copies_leaves_its_threads_to_others_in_turn() -> None:
     threads.close()
 
 
+def test_copies_of_a_load_leave_the_threads_of_replay_free() -> None:
+    threads, load_threads = (SharedThreads(1, reserved=0, name="copy") for _ in range(2))
+    loads, replays = Gated(), Gated()
+    policies = [
+        CopyPool(copier, workers=1, threads=threads, load_threads=load_threads) for copier in (loads, replays)
+    ]
+    with policies[0].as_load():
+        load = policies[0].submit(sized(1))
+        assert loads.began.acquire(timeout=DEADLINE_S)
+    replays.gate.set()
+    policies[1].wait([policies[1].submit(sized(1))], DEADLINE_S)
+    loads.gate.set()
+    policies[0].wait([load, policies[0].submit(sized(1))], DEADLINE_S)
+    assert all(pool.close(DEADLINE_S) for pool in policies)
+    for shared in (threads, load_threads):
+        shared.close()
+
+
 def test_a_pool_that_is_closed_does_not_wait_for_the_threads_of_others() -> None:
     threads, busy, idle = SharedThreads(1, reserved=0, name="copy"), Gated(), Gated()
     other, pool = CopyPool(busy, workers=1, threads=threads), CopyPool(idle, workers=1, threads=threads)

@@ -9,8 +9,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.copying.byte_rates import ByteRate, Throttle, Urgency
+from handlers.files.copying.byte_rates import ByteRate, Urgency
 from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.warehouse import Warehouse
 

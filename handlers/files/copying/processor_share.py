@@ -1,0 +1,60 @@
+"""Processor time of copies that give way to replay.
+
+Python runs one thread at a time. Eight copies of small files would delay each step of replay by eight turns,
+and the commits of all policies by seconds. So the copies of loads leave a multiple of the processor time that
+replay has just used. While nothing is replayed, they have the whole processor: a bootstrap of the only policy
+does not become slower. Time inside the kernel counts as well, because copies and metastores may share the
+processors.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from handlers.files.copying.byte_rates import ByteRate, Urgency
+
+
+REPLAY_FACTOR: Final = 6.0
+"""Replay works in more threads than the ones that are measured, and waits for answers between its steps."""
+SHARE_MIN: Final = 0.25
+"""Of one processor, so that a load ends however much is replayed."""
+_WINDOW_S: Final = 0.25
+_MICROSECONDS: Final = 1_000_000
+
+
+class ProcessorShare:
+    """The processor time of all copies of a process that give way; thread-safe."""
+
+    def __init__(
+        self, find_replay_s: Callable[[], float], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``find_replay_s`` returns how much processor time replay has used so far."""
+        self._find_replay_s = find_replay_s
+        self._clock = clock
+        self._rate = ByteRate(None, clock=clock)
+        """Of microseconds, in place of bytes."""
+        self._lock = threading.Lock()
+        self._window = (clock(), find_replay_s())
+        self.share = 1.0
+        """What copies may use of one processor now; 1 if there is no limit."""
+
+    def use(self, seconds: float, urgency: Urgency, is_closed: Callable[[], bool]) -> None:
+        """Count the processor time of a copy that has ended, and wait until the next one may begin, or
+        ``is_closed`` returns True (see ``wake``).
+        """
+        with self._lock:
+            began_s, used_before_s = self._window
+            elapsed_s = self._clock() - began_s
+            if elapsed_s >= _WINDOW_S:
+                used_s = self._find_replay_s()
+                self._window = (began_s + elapsed_s, used_s)
+                self.share = max(SHARE_MIN, 1.0 - REPLAY_FACTOR * (used_s - used_before_s) / elapsed_s)
+                self._rate.change(round(self.share * _MICROSECONDS) if self.share < 1.0 else None)
+        self._rate.use(round(seconds * _MICROSECONDS), urgency, is_closed)
+
+    def wake(self) -> None:
+        """Wake waiting threads to check for the end."""
+        self._rate.wake()
