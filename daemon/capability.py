@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 class Nudges:
-    """Ask the relay of a source to read its log at once, instead of after its pause; thread-safe.
+    """Wake the relay of a source, so that it reads its log immediately instead of after its pause;
+    thread-safe.
 
     A nudge is remembered until the relay takes it, so none is lost between two pauses.
     """
@@ -107,7 +108,7 @@ class Parts:
     wait_kinds: Sequence[WaitKind] = ()
     """Conditions of waits over HTTP."""
     close: Sequence[Callable[[], None]] = field(default=())
-    """Functions to call after the loops and the HTTP server have ended."""
+    """Functions to call after the loops and the HTTP server have stopped."""
 
 
 class Capability:

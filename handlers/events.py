@@ -1,8 +1,8 @@
 """The internal event types: the result of decoding, and the only form in which projections see events.
 
 Four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the two of
-the Apiary listeners) say the same under different names and with different gaps. Projections must not depend
-on the format, so a field that a format cannot fill is None and never a guess.
+the Apiary listeners) carry the same facts under different names, and each lacks some. Projections must not
+depend on the format, so a field that a format cannot fill is None and never a guess.
 
 Names of databases and tables are in lower case (the metastore's own rule). Embedded objects stay text until
 ``Embedded.value`` is read, because most events of a busy source concern tables that are not replicated.

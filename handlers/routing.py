@@ -1,12 +1,12 @@
-"""Which projections of a source an event may concern, decided once for all of them.
+"""Decides once, for all projections of a source, which of them an event may concern.
 
 A projection of one database names it in its ``Interest``, and receives the events of this database, the ends
-of the transactions that have write ids in it, and the events of which it is unknown whom they concern. That
-is the same as receiving every event: the others have no effect on it (``Dispatcher.may_take_effect``).
+of the transactions that have write ids in it, and the events that may concern any database. Other events
+would have no effect on it (``Dispatcher.may_take_effect``).
 
 The allocation of a write id names the transaction and the database, so the router remembers both until the
-transaction ends. It knows only transactions opened after its first event; the ends of others concern
-everyone. So do those that it had to forget because too many were open.
+transaction ends. It knows only transactions opened after its first event. It sends the ends of all others to
+every projection, including those that it had to forget because too many were open.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Whom an event may concern."""
+    """The projections that an event may concern."""
 
     databases: frozenset[str] | None
     """The databases whose projections it may concern; None if unknown."""
@@ -75,7 +75,7 @@ class EventRouter:
         """The databases in which each open transaction has write ids."""
 
     def route(self, event: Event, followed: Container[str]) -> Route:
-        """Return whom ``event`` may concern, among the projections of the databases ``followed``."""
+        """Return the projections that ``event`` may concern, among those of the databases ``followed``."""
         match event:
             case TxnsOpened():
                 self._remember(range(event.first, event.last + 1))

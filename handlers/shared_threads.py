@@ -1,12 +1,12 @@
-"""Threads that many users share: at most so many for all of them together, with fair turns.
+"""Threads that many users share, with a limit for all of them together and fair turns.
 
 A policy without work has no thread, and hundreds of policies with work have no more than a few policies. A
 thread starts with a job for which none is free, and ends after ``idle_s`` without one.
 
 Free threads go to the users with waiting jobs in turn, so that a user with thousands of jobs delays one with
 a single job by about the time of one job. A user has at most ``jobs_max`` jobs at a time. Beyond
-``threads_max`` there are ``reserved`` threads for users of which no job runs: jobs that take hours, or hang,
-then leave threads to the others until so many users have some.
+``threads_max`` there are ``reserved`` threads for users without a running job. So jobs that take hours, or
+hang, leave threads to as many other users.
 
 A job must not wait for another job of the same threads.
 

@@ -2,9 +2,9 @@
 
 Compression covers a batch of records as a whole, and a writer may choose its content: a batch of 8 MiB can
 have gigabytes of content. The library refuses a batch in zstd that is longer than ``READER_LIMITS`` permits,
-and repeats that at every read, so that the reader would never pass it. It does not limit the other codecs, so
-a source's topic is created with ``compression.type=zstd``: the broker then compresses all batches again that
-arrive in another codec.
+at every read, so the reader would never pass it. It does not limit the other codecs, so a source's topic is
+created with ``compression.type=zstd``: the broker then compresses all batches again that arrive in another
+codec.
 
 Such a batch counts as one record without content. Its end is not part of the error, so it is searched:
 offsets within the batch return the same batch.

@@ -327,7 +327,7 @@ class BadFilter(BadInput):
 
 
 class PeriodMismatch(BadInput):
-    """Partitions of two update periods meet, but only one period is allowed."""
+    """Partitions of two update periods were combined, but only one period is allowed."""
 
     code = "period-mismatch"
     default_hint = (
@@ -364,7 +364,7 @@ class Inconsistent(TidelineError):
 
 
 class GapDetected(Inconsistent):
-    """Event ids are missing, and Tideline cannot read them any more."""
+    """Event ids are missing, and Tideline can no longer read them."""
 
     code = "gap"
     default_hint = (
@@ -416,7 +416,7 @@ class TargetDiverged(Inconsistent):
 
 
 class Fenced(Inconsistent):
-    """Another instance of Tideline took over the target database. This one must not write there any more."""
+    """Another instance of Tideline took over the target database. This one must no longer write there."""
 
     code = "fenced"
     default_hint = (

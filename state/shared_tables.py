@@ -1,7 +1,7 @@
 """Tables by name that one thread changes while others read them.
 
-A dictionary copied for each change would need no lock. With 100,000 tables, the copy takes a millisecond,
-which is minutes while as many tables are loaded, and sorting the names takes 60 ms for each page of a list.
+Copying a dictionary for each change would need no lock. But with 100,000 tables a copy takes a millisecond,
+which adds up to minutes while they are loaded, and sorting the names takes 60 ms for each page of a list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values as operators write them, for messages: no Python syntax, whatever a context holds.
+"""Values as operators write them, for messages: without Python syntax for any value of a context.
 
 ``repr`` and ``str`` of dicts, lists and exceptions are for programmers. Operators read messages, so this
 function writes ``a: refused; b: timed out`` for a dict of errors, ``x, y`` for a list, ``yes`` for True and

@@ -119,8 +119,7 @@ class Cause:
 def jvm_errors(spark: SparkSession) -> Iterator[None]:
     """Raise Tideline's errors for failures of Spark and its environment; stop ``spark`` at the end.
 
-    If the JVM dies, every call of it fails in its own way: that becomes one Transient, whichever of these
-    errors the caller meets.
+    If the JVM dies, every call of it fails in its own way. All of these errors become one Transient.
     """
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc

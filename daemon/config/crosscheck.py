@@ -117,7 +117,9 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
 
 
 def _shared_bases(document: Document) -> Iterator[Problem]:
-    """Yield policies whose external tables may meet those of another source: one base is below the other."""
+    """Yield policies whose external tables may collide with those of another source: one base is below the
+    other.
+    """
     bases: list[tuple[str, str, object]] = []
     for place, policy in policy_entries(document):
         base, source = policy.get("external_base"), policy.get("source")

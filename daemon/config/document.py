@@ -1,6 +1,6 @@
 """The configuration as text: the file and the ``TIDELINE__…`` variables, the place of each key, and problems.
 
-It does not use the settings sources of pydantic: they forget which file, line or variable a value came from,
+It does not use the settings sources of pydantic: they do not record the file, line or variable of a value,
 silently keep the last of two equal keys, and ignore a variable whose first section is misspelled. In each
 case a user would rely on a setting that the daemon does not have.
 """

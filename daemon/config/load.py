@@ -1,4 +1,4 @@
-"""Reads the configuration: from file and environment to a ``Config``, or to all problems at once."""
+"""Reads the configuration from file and environment into a ``Config``, or reports all problems together."""
 
 from __future__ import annotations
 

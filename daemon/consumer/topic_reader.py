@@ -18,8 +18,8 @@ position before its end.
 An undecodable record goes to the dead letters first (``record_decoder``). If it contains its event id, the
 reader then delivers it as Undecodable, so that the projection can quarantine its table. If it does not name a
 database, it could concern every table; the reader then reads it again from the notification log, and delivers
-it as Undecodable only if that fails too. It skips a record without an event id: had it been an event, the gap
-in the ids would show it.
+it as Undecodable only if that fails too. It skips a record without an event id. If that was an event, the ids
+have a gap.
 
 A record that the notification log contradicts is not of this source (``log_check``). It goes to the dead
 letters. The reader queries the log before it repairs a gap, so a forged id has no effect. If a source signs

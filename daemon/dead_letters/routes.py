@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: the last ones, and the action that decodes one of them again.
+"""Dead letters over HTTP: the newest ones, and the action that decodes one of them again.
 
 They act like ``tideline dlq list``, ``show`` and ``replay``, for operators: a reason may quote a record. The
 list does not have the contents of records.

@@ -1,10 +1,10 @@
 """Decides which connections an endpoint keeps if there are too many.
 
-Refusing further clients would let a few hundred silent connections lock out everybody else for a day. So the
+Refusing further clients would let a few hundred silent connections lock out all others for a day. So the
 endpoint closes the connection that has waited longest for its client instead: of the address with the most
-connections, because that is the one that causes the shortage, or of the new client's own address if that has
-reached its limit. A client whose call is being answered is never chosen, unless it does not read its answer.
-Clients of Hive repeat a call whose connection was closed.
+connections, because it causes the shortage, or of the new client's address if it has reached its limit. It
+never chooses a client whose call is in progress, unless that client does not read its answer. Clients of Hive
+repeat a call whose connection was closed.
 
 Only if no connection waits is the new one refused.
 """

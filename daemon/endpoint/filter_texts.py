@@ -4,9 +4,9 @@ It translates filters of old clients before answering or forwarding a call (``re
 It rewrites a forwarded filter so that the metastore's database loses no partition
 (``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter unchanged.
 
-A client is one of Hive 2 or 3 if it makes a call that Hive 4 dropped, and one of Hive 4 if it makes a call,
-or sends a field, that Hive 3.1 does not have. Otherwise only the form of a filter decides: a client that
-connects again may send a filter first.
+A client that makes a call that Hive 4 dropped is a client of Hive 2 or 3. A client that makes a call, or
+sends a field, that Hive 3.1 lacks is a client of Hive 4. Otherwise only the form of a filter decides: a
+client that connects again may send a filter first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FilterTexts:
         self._metrics = metrics
         self._client = ClientVersion.UNKNOWN
         self._is_hive_4: bool | None = None
-        """Whether the metastore is one of Hive 4; None until asked."""
+        """Whether the metastore is Hive 4; None until it was queried."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
         """Return the request with the filter that Hive 4 reads as the client means it; raises the errors of

@@ -67,8 +67,8 @@ class DriverOrder:
 
 
 def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, once: bool) -> None:
-    """Run a driver until SIGTERM or SIGINT;
-    the last event has the reason of its end, even if it could not start.
+    """Run a driver until SIGTERM or SIGINT; the last event has the reason for its end, even if it could not
+    start.
 
     Main thread only. Raises the error that ended it.
     """
@@ -130,8 +130,8 @@ def parse_hour(text: str) -> int:
 
 
 def view_name(flat: FlatConfig) -> str:
-    """Return the name of the table's view:
-    as configured, else the table's own name with the suffix ``_compat``.
+    """Return the name of the table's view: the configured one, or by default the table's name with the suffix
+    ``_compat``.
     """
     return flat.view or f"{flat.table.partition('.')[2]}_compat"
 

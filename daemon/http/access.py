@@ -1,4 +1,4 @@
-"""Who may ask: every request gets a client with a role, or a refusal, before its route sees it.
+"""Access control: assigns a client with a role to every request, or refuses it, before its route sees it.
 
 A client shows a bearer token or a certificate. Without configured tokens and certificates, everyone who
 reaches the port may view; only a loopback address is then valid, unless ``http.allow_anonymous`` says

@@ -1,9 +1,9 @@
 """Operations that change something: only for the role *operate*, and all with a record.
 
-An action goes the way of the commands: the loop that it concerns serves it between two batches. It is
-answered when done, or with 202 when long work has begun. The record is in the log, and the last ones are kept
-for ``/api/v1/actions``; refused and failed ones are recorded too. These are in one small file, written with
-every action, and survive restarts.
+An action works like a command: the loop that it concerns serves it between two batches. It is answered when
+done, or with 202 when long work has begun. The record is in the log, and the last ones are kept for
+``/api/v1/actions``; refused and failed ones are recorded too. These are in one small file, written with every
+action, and survive restarts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Recorded:
     code: str | None
     """The code of the error; null if done."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """What the request named, such as a table."""
+    """The object that the request named, such as a table."""
     problem: str | None = None
     """The message of the error."""
 

@@ -88,8 +88,8 @@ def _choose_encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], 
 
 
 async def metrics_response(request: Request, make: Callable[[str], Made]) -> Response:
-    """Return the metrics, which ``make`` makes in the format that the request accepts; clients that ask at
-    once share them.
+    """Return the metrics, which ``make`` makes in the format that the request accepts; simultaneous requests
+    share them.
     """
     accept = request.headers.get("accept", "")
     _, content_type = _choose_encoder(accept)

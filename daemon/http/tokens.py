@@ -1,8 +1,8 @@
 """Bearer tokens in files, each with a name and a role; a file is read again when it has changed.
 
-So a token is exchanged without a restart: write the new one next to the old one (one per line), give it to
-the clients, then remove the old one. A comparison takes constant time, and includes every known token, so
-that the time of an answer shows nothing of them.
+So an operator can replace a token without a restart: write the new one next to the old one (one per line),
+give it to the clients, then remove the old one. A comparison takes constant time, and includes every known
+token, so that the time of an answer shows nothing of them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Loaded:
         self.tokens: tuple[tuple[bytes, Client], ...] = ()
 
     def reload(self) -> None:
-        """Read the file if it has changed. A file that cannot be used any more has no token."""
+        """Read the file if it has changed. A file that can no longer be used has no token."""
         try:
             if self._stat() == self._version:
                 return
@@ -155,5 +155,5 @@ class _Loaded:
 
 
 def _digest(token: str) -> bytes:
-    """Return the digest to keep and compare: all digests have one length, whatever the token's is."""
+    """Return the digest to keep and compare: all digests have the same length, for tokens of any length."""
     return hashlib.sha256(token.encode(errors="replace")).digest()

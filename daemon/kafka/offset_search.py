@@ -107,7 +107,9 @@ def _is_next(position: Position, record: LocatedRecord) -> bool:
 
 
 def _next_before(records: Records, position: Position, offset: int) -> int:
-    """Return the offset of the next event if it is among the records before ``offset``, else ``offset``."""
+    """Return the offset of the next event if it is among the records before ``offset``, otherwise
+    ``offset``.
+    """
     at = max(records.watermarks().low, offset - _OVERLAP)
     while (record := records.first_from(at, offset)) is not None:
         if _is_next(position, record):

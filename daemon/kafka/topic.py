@@ -44,7 +44,7 @@ MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
 """Minimum of max.message.bytes: an indivisible event may be larger than relay.record_bytes_max."""
 CODEC: Final = "zstd"
 """``compression.type`` of a topic, and codec of the relay, so that the broker need not compress again. It is
-the only codec of which the library limits the content of a batch (``unreadable_batches``)."""
+the only codec for which the library limits the content of a batch (``unreadable_batches``)."""
 _VISIBLE_POLL_S: Final = 0.02
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the library
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise

@@ -167,7 +167,7 @@ def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
 
 
 def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
-    """Return (table, source) of all tables in the index, without those loaded for the first time."""
+    """Return (table, source) of all tables in the index, except those loaded for the first time."""
     rows = access.answers.answer(ListTables(source=source))["tables"]
     return [(row["table"], row["source"]) for row in rows if row["partitions"] is not None]
 

@@ -180,7 +180,7 @@ class CountPartitions(FilterQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainFilter(FilterQuery):
-    """How to answer a filter, and what that cost."""
+    """How a filter is answered, and the cost."""
 
     path = f"{_PATH}/{{name}}/explain"
     form = ExplainedFilter

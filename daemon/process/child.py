@@ -163,7 +163,7 @@ class Child:
         return clean(" | ".join(self.last_lines))[-LAST_LINES_CHARS_MAX:] or None
 
     def request_stop(self) -> None:
-        """Ask it to end after the current batch."""
+        """Request that it ends after the current batch."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 

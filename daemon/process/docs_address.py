@@ -1,4 +1,4 @@
-"""Where a reader finds a page of the documentation that a message names.
+"""The address of a documentation page that a message names.
 
 The code names pages as the repository does, such as ``docs/runbooks/relay.md#dead-letters``; tests check
 these names. A user has no repository: messages show the address on the site of ``docs.url``, or without one

@@ -1,8 +1,8 @@
 """Full collections of garbage, which stop all threads of a process for as long as they take.
 
-With 500 policies, one took 0.33 s, and every commit of that time became visible later. What is alive after a
-long collection mostly lives as long as the process: policies, catalogs, imported modules. So the collector
-ignores it from then on, and the next long collection comes after as many new objects. Python still frees
+With 500 policies, one took 0.33 s, and every commit of that time became visible later. Most objects that
+survive a long collection live as long as the process: policies, catalogs, imported modules. So the collector
+ignores them from then on, and the next long collection comes after as many new objects. Python still frees
 such objects when nothing refers to them any more; only cycles among them stay.
 """
 

@@ -166,7 +166,7 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
 
 
 def describe_defect(message: str, error: Exception) -> Refused:
-    """Return an unexpected error for the client whose request met it."""
+    """Return an unexpected error to the client whose request caused it."""
     reason = f"{type(error).__name__}: {error}"[:500]
     return Refused(message, reason=reason, hint="See the log; this is a defect.")
 

@@ -1,4 +1,4 @@
-"""Redaction: the one place that defines a secret, for every way out of the process.
+"""Redaction: defines what a secret is, for all output of the process.
 
 Texts from other systems repeat their input: a metastore its client's password, a library the URL with the
 signature in its query. Three kinds of knowledge mask them:
@@ -44,7 +44,7 @@ CACHED_CHARACTERS_MAX: Final = 500
 CACHED_MAX: Final = 16_384
 """Texts that are remembered as masked: the status of 500 policies has several thousand."""
 _PLAIN: Final = frozenset({type(None), bool, int, float})
-"""Types of values without texts, of which the status has many."""
+"""Types of values without texts, which are frequent in the status."""
 
 _SENSITIVE: Final = re.compile(
     r"passw(?:or)?d|passphrase|(?:^|[._-])(?:pwd|pass|sas|sig)(?:$|[._-])|secret|token|credential|authorization"
@@ -217,7 +217,9 @@ class _Process:
 
 
 def use_secrets(secrets: Iterable[str]) -> None:
-    """Mask these texts from now on, in this process, wherever ``redactor`` is used and in every new error."""
+    """From now on, mask these texts in everything that passes ``redactor``, and in every new error of this
+    process.
+    """
     _Process.secrets = frozenset(secrets)
     _Process.redactor = Redactor(_Process.secrets)
     use_redaction(_Process.redactor.texts)

@@ -115,7 +115,7 @@ class Publisher:
         failpoint("relay.acknowledged")
 
     def close(self) -> None:
-        """Discard unacknowledged records, and do not send them any more."""
+        """Discard unacknowledged records without sending them."""
         self._producer.purge()
         if self._producer.flush(1.0) == 0:
             self._producer.close()  # with records left, this would wait indefinitely

@@ -11,8 +11,8 @@ nothing before all of them have succeeded:
 4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or
    one restored from a backup, whose ids mean other events. An event with only some parts in the topic needs
    the same parts again, because readers have already applied the first ones. A commit split differently now
-   (after a compaction of a listed partition, or a change of ``record_bytes_max`` was changed) is completed
-   without its write events, which readers then fetch for themselves.
+   (after a compaction of a listed partition, or a change of ``record_bytes_max``) is completed without its
+   write events, which readers then fetch for themselves.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class Replicas:
         self._last_names = LastNames()
 
     def add(self, name: str, start: Callable[[Job], None]) -> None:
-        """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it is there,
-        or if another daemon follows the policy.
+        """Add the replica of policy ``name`` and pass its loops to ``start``; do nothing if it exists, or if
+        another daemon follows the policy.
 
         Raises ConfigError if another policy has the same target database.
         """
@@ -117,12 +117,12 @@ class Replicas:
         )
 
     def on_target(self, target: str) -> tuple[str, ...]:
-        """Return the names of the policies that replicate to ``target``, without those that have ended."""
+        """Return the names of the policies that replicate to ``target``, except ended ones."""
         return tuple(name for name in self._on_target.get(target, ()) if not self.has_ended(name))
 
     def has_ended(self, policy: str) -> bool:
-        """Whether an operator has ended the replication of a policy: its target is not Tideline's any
-        more.
+        """Whether an operator has ended the replication of a policy: its target no longer belongs to
+        Tideline.
         """
         status = self.status_of(policy)
         return status is not None and status.state in ENDED
@@ -171,8 +171,8 @@ class _Databases(Protocol):
 
 
 def known_policies(config: Config) -> Iterator[str]:
-    """Yield the policies of patterns that have a state file, by name; without those of databases that no
-    pattern covers any more.
+    """Yield the policies of patterns that have a state file, by name, except those of databases that no
+    pattern covers any longer.
     """
     for pattern in config.policy_patterns:
         files = state_path(config.state.dir, STATE_KIND, f"{pattern}.*")

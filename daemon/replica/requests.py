@@ -65,8 +65,8 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
 
 
 def cross_gap(config: Config, policy: str) -> Request:
-    """Have a policy continue after a gap;
-    raise InvalidRequest if it has none, which names the relay if the gap is there.
+    """Let a policy continue after a gap; raise InvalidRequest if it has none. The error names the relay if
+    the relay has a gap.
     """
     try:
         return ask_policy(config, policy, {"do": "cross-gap"})

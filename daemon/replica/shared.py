@@ -71,7 +71,7 @@ class SharedResources:
         return self._turns.setdefault((source, target), Turns(name=f"follow-{source}-{target}"))
 
     def close(self) -> None:
-        """Release everything that no policy uses any more."""
+        """Release everything that no policy uses any longer."""
         self.metastores.close()
         for turns in self._turns.values():
             turns.close()

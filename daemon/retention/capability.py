@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Retention(Capability):
-    """Measures what each source still keeps against the events that its relay and projections still have to
-    read.
+    """Compares the events and files that each source still keeps with those that its relay and projections
+    have yet to read.
     """
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:

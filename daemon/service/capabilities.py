@@ -1,4 +1,4 @@
-"""The list of capabilities and of all commands. A further capability is a package and a line here."""
+"""The list of capabilities and of all commands. To add a capability, write a package, and a line here."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SetValue:
 
 
 def configuration_page(config: Config, file: Path | None) -> PageRoute:
-    """Return the route of the page: what is set and where, and the settings of ``tideline config show``;
+    """Return the route of the page: the settings with their origins, and those of ``tideline config show``;
     secrets are masked.
     """
 

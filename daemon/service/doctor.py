@@ -1,6 +1,6 @@
 """``tideline doctor``: one page about this installation, to paste into a report.
 
-It has versions, the state of the machine, the problems of ``config check --live`` and the health of the
+It shows versions, the state of the machine, the problems of ``config check --live`` and the health of the
 daemon. Every part has its own check: a failure is a line of the page. Secrets are masked.
 """
 

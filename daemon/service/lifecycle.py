@@ -109,7 +109,7 @@ def run_daemon(
     config_file: Path | None = None,
     warnings: Sequence[Problem] = (),
 ) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, else 1.
+    """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, otherwise 1.
 
     ``config_file`` is the file of ``config``; child processes read it. ``warnings`` of the configuration are
     logged.

@@ -57,8 +57,8 @@ def _backup_text(manifest: Mapping[str, Any]) -> str:
 def restore(directory: Path, config_path: Path | None, as_json: bool) -> None:
     """Replace the state files with those of the backup in DIRECTORY; no daemon may use them.
 
-    The former files stay in the state directory. At its next start, the daemon claims the targets again, so
-    no other instance may write to them any more.
+    The former files stay in the state directory. At its next start, the daemon claims the targets again, and
+    all other instances lose the right to write to them.
     """
     from daemon.state_directory.backup import restore_backup
     from daemon.state_directory.directory import state_lock

@@ -58,7 +58,7 @@ class BlockedCard:
     more: int
     """Further reasons."""
     fix: str
-    """What to do."""
+    """The next step."""
     runbook: str
 
 

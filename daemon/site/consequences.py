@@ -1,4 +1,4 @@
-"""The effect of an action of the API, in words: a page asks with it before sending the action."""
+"""The effect of an action of the API, in words: a page shows it before it sends the action."""
 
 from __future__ import annotations
 

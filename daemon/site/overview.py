@@ -32,7 +32,7 @@ _TITLES: Final = {
     StateCorrupt.code: "Damaged state",
     ConfigError.code: "Wrong configuration",
 }
-"""What has happened to a failed loop, by the code of its error."""
+"""A description of a loop's failure, by the code of its error."""
 _DELIBERATE: Final = frozenset({"paused-policy", "left-table", "new-policy"})
 """States that an operator has brought about."""
 

@@ -17,7 +17,7 @@ _DETAILS: Final = re.compile(r" \((?=\w+=)")
 
 @dataclass(frozen=True, slots=True)
 class ProblemText:
-    """What has happened, the values that it is about, and what to do. All but the message may be empty."""
+    """The message, its values, and the next step. All but the message may be empty."""
 
     message: str
     details: str = ""

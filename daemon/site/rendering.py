@@ -1,7 +1,7 @@
 """Renders templates: autoescaped, without undefined values, and with the product's texts of numbers.
 
-It escapes control characters of foreign texts, too: a name with a mark of writing direction could make a page
-say something else than it means.
+It escapes control characters of foreign texts, too: a name with a mark of writing direction could change the
+meaning of a page.
 """
 
 from __future__ import annotations

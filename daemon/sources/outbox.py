@@ -184,7 +184,7 @@ class Outbox:
                     unlogged.pass_over(event)
 
     def find_lost(self, after: int) -> range:
-        """Return the ids after ``after`` that the log does not contain any more.
+        """Return the ids after ``after`` that the log no longer contains.
 
         The range is empty if the next event is readable or does not exist.
 
@@ -315,9 +315,8 @@ def check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 
 @contextmanager
 def _refusal_may_pass() -> Iterator[None]:
-    """Convert a refusal to serve the log into an error that may pass.
-
-    The cause may be an access rule, or a version being replaced.
+    """Convert a refusal to serve the log into a transient error. The cause may be an access rule, or an
+    upgrade in progress.
     """
     try:
         yield

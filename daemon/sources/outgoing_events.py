@@ -127,10 +127,9 @@ class EventEncoder:
         return self._listed or self._unlogged
 
     def learn(self) -> None:
-        """Ask once for a connection whether the metastore reports write events, if listings can replace them.
-        Raises Transient.
-
-        Its version does not tell: vendors have added the call to Hive 3 (reference: hive-3.1-source.md §1).
+        """Test once per connection whether the metastore reports write events, if listings can replace them.
+        Raises Transient. Its version does not show this: vendors have added the call to Hive 3 (reference:
+        hive-3.1-source.md §1).
         """
         if self._lister is None or self._is_asked:
             return
@@ -144,7 +143,7 @@ class EventEncoder:
         self._is_asked = True
 
     def close(self) -> None:
-        """End the listings; the next use asks the metastore again, because it may be another version."""
+        """End the listings; the next use tests the metastore again, because it may be another version."""
         if self.unlogged is not None:
             self.unlogged.close()
         self._listed, self._is_asked = None, False

@@ -1,4 +1,4 @@
-"""Commits with only their first parts in the topic, whose parts would be different now.
+"""Commits of which the topic has only the first parts, and whose other parts would now be different.
 
 The parts of a commit that come from listings depend on the directories at that time. A compaction or a
 partition dropped since changes them, so that the missing parts cannot be written or read again. The
@@ -50,10 +50,9 @@ def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent 
 
 
 def end_commit(event: OutgoingEvent) -> Sequence[Record]:
-    """Return the records that end an event of which a reader has the first parts.
-
-    These are all its records, of which the reader takes those that it does not have. Only of a commit whose
-    parts were listed it is the commit alone: replicas load the tables.
+    """Return the records that complete an event whose first parts a reader has. These are all records of the
+    event, and the reader skips those that it has. For a commit whose parts were listed, it is only the commit
+    itself: replicas load the tables.
     """
     model = event.records[-1]
     commit = orjson.loads(model.value)

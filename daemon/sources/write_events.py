@@ -133,7 +133,7 @@ class WriteEventReader:
         return True
 
     def _read_pages(self, writes: CommitWrites, log: NotificationLog) -> None:
-        """Read one database after the other; give up if one of them is unreadable."""
+        """Read one database after the other; stop if one of them is unreadable."""
         writes.parts.clear()
         if writes.commit.databases:
             writes.problem = None

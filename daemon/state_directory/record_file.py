@@ -1,7 +1,7 @@
-"""A small list of records in the state directory, for what a restart should not forget but may.
+"""A small list of records in the state directory, for facts that a restart should keep but may lose.
 
 Neither a damaged file nor a full disk stops anything: the list starts again, or the file stays as it is, and
-the log says so. Facts that nothing may lose are in a store (``directory``).
+the log says so. Facts that must never be lost are in a store (``directory``).
 """
 
 from __future__ import annotations

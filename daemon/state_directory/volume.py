@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 
 class VolumeCollector(Collector):
-    """Asks the file system at each scrape; without an answer there is no sample."""
+    """Queries the file system at each scrape; without an answer there is no sample."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

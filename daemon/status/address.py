@@ -1,4 +1,4 @@
-"""How a command reaches a daemon: its address, the token that it shows, and whom it trusts.
+"""How a command reaches a daemon: the address, the token, and the trusted certificate.
 
 A daemon on this machine writes its address, its token and the fingerprint of its certificate into the state
 directory. ``--url`` names one elsewhere, with a token from a file, because other users can read arguments of
@@ -40,7 +40,7 @@ class DaemonAddress:
     cert_file: str | None = None
     """Certificate of this client and its key, in one PEM file."""
     fingerprint: str | None = None
-    """SHA-256 of the daemon's certificate, which is then trusted whatever its name and signature."""
+    """SHA-256 of the daemon's certificate, which is then trusted regardless of its name and signature."""
 
     def headers(self) -> dict[str, str]:
         """Return the headers of each request."""

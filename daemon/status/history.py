@@ -1,8 +1,8 @@
 """The last day in figures, for the sparklines of the site: lag, events and copied bytes.
 
 A ring of ``POINTS`` intervals of five minutes each is in one small file and survives restarts. The daemon
-writes the file every quarter of an hour and at its end; ``kill -9`` loses at most that. Exact or longer
-histories are in the metrics. Any thread may read; one thread takes the samples.
+writes the file every quarter of an hour and when it stops; ``kill -9`` loses at most a quarter of an hour.
+Exact or longer histories are in the metrics. Any thread may read; one thread takes the samples.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class HasState(Protocol):
 def state_family(
     name: str, text: str, label: str, rows: Sequence[HasState], further: Sequence[str] = ()
 ) -> Metric:
-    """Return a gauge with a sample for each row and state: 1 for the row's state, else 0.
+    """Return a gauge with a sample for each row and state: 1 for the row's state, otherwise 0.
 
     The states are those of loops, and ``further``.
     """

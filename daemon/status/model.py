@@ -50,7 +50,7 @@ class OperatorAction:
     """The table, loop or policy."""
     reason: str
     look: str
-    """Where to look: a section of the documentation."""
+    """The section of the documentation to read."""
     command: str
     """The command that ends the state once its cause is gone."""
     since_s: float | None = None

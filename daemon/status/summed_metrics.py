@@ -29,7 +29,7 @@ _KEPT: Final[dict[str, Callable[[Sample], bool]]] = {
         sample.value > 0 and sample.labels["state"] in {"failed", "did not initiate"}
     ),
 }
-"""The families of which some samples keep their policy, and which they are."""
+"""The families in which some samples keep their policy, with the choice of these samples."""
 
 _SMALLEST: Final = ("_left_seconds", "_retention_seconds", "_timestamp_seconds", "_event_id")
 _LARGEST: Final = ("_seconds", "_lag_events")

@@ -72,7 +72,7 @@ def version_text() -> str:
 COMPLETION: Final = "_TIDELINE_COMPLETE"
 """The variable with which the script of a shell requests completions; click reads it."""
 LOCAL: Final = "Runs on the daemon's machine, with its state directory and configuration, and has no --url."
-"""Said by the help of every command that reads the configuration and cannot ask a daemon elsewhere."""
+"""Part of the help of every command that reads the configuration and cannot query a remote daemon."""
 
 
 def say_where_it_runs(command: click.Command | None) -> click.Command | None:

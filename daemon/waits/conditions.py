@@ -1,8 +1,8 @@
 """Conditions of waits: the port between the capabilities and the waits.
 
 A capability provides kinds of conditions (``WaitKind``). A condition names the projections whose progress can
-make it true, so a check follows only after one of them has moved. Equal conditions have one check for all who
-wait for them.
+make it true, so it is checked only after one of them has moved. All waits for equal conditions share one
+check.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reached:
 
 
 class Condition(Protocol):
-    """One condition; hashable, and equal to others that ask the same."""
+    """One condition; hashable, and equal to others with the same meaning."""
 
     @property
     def projections(self) -> Collection[str]:

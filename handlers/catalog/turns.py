@@ -1,13 +1,13 @@
 """Shares the processor between the follower of a catalog and the readers of its index.
 
-Python runs one thread at a time and hands over every few milliseconds, and the follower gives up its turn
-with every call of the store. So sixteen readers that filter without pause would leave it a few events per
-second. Therefore readers give way while it is the follower's turn, page by page. Only a few readers run at
-once; the others wait without using the processor.
+Python runs one thread at a time and switches every few milliseconds, and the follower loses its turn with
+every call of the store. So sixteen readers that filter without pause would leave it a few events per second.
+Therefore readers give way while it is the follower's turn, page by page. Only a few readers run at once; the
+others wait without using the processor.
 
-A turn lasts longer than one batch: each change of turns costs several of Python's handovers, which take as
-long as a small batch. So the follower keeps its turn for ``KEEP_S`` after its work, in case more follows, and
-leaves readers their share of the time together, after ``SLICE_S`` of work.
+A turn is longer than one batch: each change of turns costs several thread switches, which take as long as a
+small batch. So the follower keeps its turn for ``KEEP_S`` after its work, in case more follows, and leaves
+readers their share of the time together, after ``SLICE_S`` of work.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Consequently the position comes from the Kafka offset (``Arrival``), replication
 and an insert does not say whether it replaced data (``replace`` is None).
 
 The SNS format lists columns and files but no schema. Its tables and partitions are built from names,
-location, parameters and partition keys; a projection that needs more must ask the metastore. Objects become
+location, parameters and partition keys; a projection that needs more must query the metastore. Objects become
 the same lazily decoded structs as elsewhere.
 """
 

@@ -9,7 +9,7 @@ Builders of events therefore never touch raw values; they call ``number("txnid")
 File entries have the form ``uri#checksum#cmroot#subdir``, written by the source's change manager
 (``ReplChangeManager.encodeFileUri``, Hive 3.1 and later). There are always three ``#``; checksum and change
 manager root are both present or both empty; ``subdir`` is the ACID directory below the table or partition.
-Hive 2.3 wrote ``uri`` or ``uri#checksum``. Refuses a path that contains ``#``, because it is ambiguous, and
+Hive 2.3 wrote ``uri`` or ``uri#checksum``. A path that contains ``#`` is refused, because it is ambiguous and
 Hive cannot read it either. The suffix ``_v<txn>`` of compacted directories stays in ``subdir``: it is part of
 the location of the source file.
 """

@@ -1,8 +1,8 @@
 """Builds events about written files, without the files that their transaction did not write.
 
-The topic holds write events only if the relay wrote it and the metastore answered. Replay fetches those of
-all other commits itself (``decode_write_event``), with the fields and limits of the relay's ``WRITE``
-records.
+The topic contains write events only if the relay wrote the record and the metastore answered. Replay fetches
+those of all other commits itself (``decode_write_event``), with the fields and limits of the relay's
+``WRITE`` records.
 
 Hive selects the files of a write event by their paths, and names too many (seen on 4.2, on all kinds of
 transactional tables):

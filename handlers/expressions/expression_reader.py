@@ -1,7 +1,7 @@
 """Reads expressions: from the bytes that Hive's clients send to an expression tree.
 
 An unreadable expression is None, and the answer to the client is then "all partitions, some of which may not
-match". So no client call fails because of its expression. The first bytes tell which Hive wrote them: Hive 4
+match". So no client call fails because of its expression. The first bytes show which Hive wrote them: Hive 4
 names the class of the root, Hive 2 and 3 do not.
 """
 

@@ -1,9 +1,9 @@
 """Reads an expression from the objects of Hive's classes that it consists of.
 
 Kryo writes the fields of an object in the order of their names. So code that knows the fields of a class
-reads it by its name, and creates no object of it: bytes of a client can name any class, and name nothing but
-a text. Classes that are not listed, such as those of most functions, make the expression unreadable, and the
-answer is then "all partitions".
+reads it by its name, and creates no object of it: a client can send the name of any class, but it is only a
+text here. Classes that are not listed, such as those of most functions, make the expression unreadable, and
+the answer is then "all partitions".
 
 Hive 2 and 3 (Kryo 3 and 4) and Hive 4 (Kryo 5) write the same fields. They differ in lists,
 enumerations, dates, some ids of classes, and the class of the root.

@@ -3,7 +3,8 @@
 Hive recognizes a base without rows by them (``MARKERS``). Before Hive 4, only such a file distinguishes the
 base of a major compaction from that of an overwrite: both are ``base_0000005``, and the file
 ``_metadata_acid`` says "compacted" (reference: hive-3.1-source.md §3). A compaction may have the name of an
-aborted write, and replaces those before it. Taken for an aborted overwrite, its rows would be lost.
+aborted write, and replaces those before it. If it were mistaken for an aborted overwrite, its rows would be
+lost.
 
 The content counts, not the name: a truncation by Hive 4 writes the same file, which says "truncated".
 """

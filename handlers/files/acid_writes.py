@@ -1,8 +1,8 @@
 """Lists the files of one write of a source that does not report write events, in few listings.
 
-One for the directory of the table or partition, and one for each directory of the write with unknown files.
-Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a base shows its marker
-too, so only a compaction costs another one.
+It needs one listing for the directory of the table or partition, and one for each directory of the write with
+unknown files. Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a base
+shows its marker too, so only a compaction costs another one.
 
 The cleaner removes a directory only after the one that covers it has appeared. If a listing takes so long
 that both may happen meanwhile, it reads the names again.
@@ -63,7 +63,7 @@ def list_own_files(
     allowed: AllowedRoots,
     clock: Callable[[], float] = time.monotonic,
 ) -> OwnListing:
-    """Return the files of ``write_id`` below ``root_uri``, without those in the directories ``named``, whose
+    """Return the files of ``write_id`` below ``root_uri``, except those in the directories ``named``, whose
     files are known.
 
     Raises UnsafePath, LimitExceeded above ``FILES_MAX``, and FilesUnavailable.

@@ -1,11 +1,11 @@
-"""Whether directories are there and have something in them.
+"""Tests whether directories exist and are not empty.
 
-Without its mount, a network file system is an empty directory, and every path below it is missing. Taken
-literally, every source file would be missing and every table empty, and files for the target would end up
-where the mounted file system hides them later. A missing path therefore counts only if the directories above
-it are there (``require_reachable``). HDFS and object stores have no mount points. There, a source directory
-or a bucket that is missing or empty, and on HDFS a missing directory of the change manager, counts as a
-mistake in the same way: a wrong address looks like this.
+Without its mount, a network file system is an empty directory, and every path below it is missing. Without a
+check, every source file would seem missing and every table empty, and files for the target would end up below
+the mount point, where the mounted file system hides them later. A missing path therefore counts only if the
+directories above it are there (``require_reachable``). HDFS and object stores have no mount points. There, a
+source directory or a bucket that is missing or empty, and on HDFS a missing directory of the change manager,
+counts as a mistake in the same way: a wrong address looks like this.
 
 In an object store, one call takes tens of milliseconds. ``find_filled`` looks a few directories up one by
 one, because the directory above them may have a million others. For more, it lists the directories above

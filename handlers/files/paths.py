@@ -8,8 +8,8 @@ The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itse
 directory names for a partition value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is
 one name (``FileUtils.escapePathName``). No client decodes a path: neither Hadoop's ``Path``, nor the file
 systems of this package. Only its own text makes a name unsafe: ``..``, a separator, or a character that no
-writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them. How long a name may
-be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
+writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them. The file system
+limits the length of a name: 255 bytes in HDFS, 1024 for a whole key in S3.
 """
 
 from __future__ import annotations

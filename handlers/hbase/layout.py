@@ -9,9 +9,9 @@ does not allow an empty row key and because the store's own rows come before all
     01 <key>      p:v           the value
                   p:0 .. p:n-1  only in the row of a partition: its fields, for HBase's filters
 
-Keys are those of ``state.partitions.index.records``, with a table number where the seed document has database
-and table. So every store has the same layout and runs the same plan, and renaming a table writes one entry
-instead of all its rows.
+Keys are those of ``state.partitions.index.records``, with a table number instead of database and table. So
+every store has the same layout and runs the same plan, and renaming a table writes one entry instead of all
+its rows.
 
 Cells carry versions that this package draws itself, instead of the server's clock. With a clock, a deletion
 and a new value in the same millisecond leave nothing, a clock set back hides new values, and a late repeated

@@ -3,7 +3,7 @@ and defaults of connections. Loads no Thrift library.
 
 The configuration gives every source and target its login once, when loaded. Connections look it up by their
 address, so the credentials do not pass through the many places that only connect. A process has one
-configuration, hence one table of logins.
+configuration, and therefore one table of logins.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The connections to one metastore service: at most so many at a time, each lent to one call.
+"""The connections to one metastore service: a limited number, each lent to one call at a time.
 
 Policies share them, because a policy without work needs none, and one with work needs one for as long as a
-call takes. The connection used last comes first. It closes those idle for ``idle_s`` at the next opportunity,
-so that the number follows the work.
+call takes. The connection used last comes first. The pool closes connections that were idle for ``idle_s`` at
+the next opportunity, so that their number follows the work.
 
-Who finds all of them in use waits, in the order of arrival, at most until the deadline of its call. It then
-raises MetastoreUnavailable, as for a server that does not answer. A service that hangs holds only its own
-pool.
+A caller that finds all of them in use waits, in the order of arrival, at most until the deadline of its call.
+It then gets MetastoreUnavailable, as from a server that does not answer. A service that hangs holds only its
+own pool.
 
 The order of the addresses belongs to the pool as well: one caller's discovery of a dead server spares the
 others the attempt.
@@ -61,7 +61,7 @@ class ConnectionPool:
         """Open connections and since when they are idle, the one used last at the right."""
         self._waiting: deque[threading.Event] = deque()
         self.hive_version: HiveVersion | None = None
-        """The Hive version of the server connected to last; None if it may not run any more."""
+        """The Hive version of the server connected to last; None if that server may have been replaced."""
 
     @property
     def addresses(self) -> Sequence[Address]:

@@ -65,7 +65,7 @@ class Observer(Protocol):
         """
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """A batch with events of the policy has ended, possibly with an error."""
+        """Called when a batch with events of the policy has ended, possibly with an error."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` entered quarantine."""

@@ -336,7 +336,7 @@ class ReplicationProjection:
         return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
 
     def look_for_end(self) -> None:
-        """Ask the target whether the policy has ended while another daemon followed it, or before the state
+        """Query the target whether the policy has ended while another daemon followed it, or before the state
         file was lost; raise the error of the call.
         """
         parameters = self._context.target_position.find_parameters() or {}

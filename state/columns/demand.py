@@ -1,4 +1,4 @@
-"""Query demand: which requested keys become columns, and for every other key the reason why not.
+"""Query demand: decides which requested keys become columns, and gives a reason for every other key.
 
 Keys rank by distinct users and days, never by the number of queries: one nightly job cannot occupy fifty
 columns. Keys that would fragment the table collapse into the object that holds them (``requested_keys``):

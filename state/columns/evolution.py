@@ -72,7 +72,7 @@ def decide(
 
 
 def promote_to_string(layout: Layout, index: int) -> Layout:
-    """Return ``layout`` with that slot as STRING. No retained file may hold another type in it any more."""
+    """Return ``layout`` with that slot as STRING. No retained file may still hold another type in it."""
     slot = replace(layout.slots[index], type=ColumnType.STRING)
     return replace(layout.with_slot(slot), version=layout.version + 1)
 

@@ -2,10 +2,10 @@
 
 A name must survive three systems (flat-tables-hive4.md §1): the metastore converts it to lower case, Hive's
 reader breaks on ``.``, ``:`` and ``,``, and Spark's reader breaks on a backtick and ignores case. A name
-therefore consists of the members in lower case, joined by ``/``. Writes characters that would break a reader
-as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs. So are characters whose case differs
-between versions of Unicode (unassigned ones), invisible characters, and characters that need four bytes,
-which a metastore on MySQL may be unable to store.
+therefore consists of the members in lower case, joined by ``/``. A character that would break a reader is
+written as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs. The same applies to characters
+whose case differs between versions of Unicode (unassigned ones), to invisible characters, and to characters
+of four bytes, which a metastore on MySQL may be unable to store.
 
 Before the conversion to lower case, different keys have different names. Keys that differ only by case get
 the suffix ``~1``, ``~2`` and so on. A name longer than 128 characters ends in a digest of its key.
@@ -24,7 +24,7 @@ from state.errors import BadInput
 
 
 NAME_CHARS_MAX: Final = 128
-"""The limit of old metastores; new ones allow 767."""
+"""The limit of older metastores; newer ones allow 767."""
 DIGEST_CHARS: Final = 16
 RESERVED_NAMES: Final = frozenset(
     {

@@ -6,9 +6,9 @@ cases:
 
 * queries request more than ``children_max`` of its members;
 * the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
-* on average, fewer rows than ``fill_min`` have the members. Few rows prove neither that nor the opposite:
-  until enough are examined, the object and its members stay as they are, and small batches do not alternate
-  between adding and emptying columns;
+* on average, fewer rows than ``fill_min`` have the members. A few rows do not prove this: until enough are
+  examined, the object and its members stay as they are, so that small batches do not alternate between adding
+  and emptying columns;
 * the members lie deeper than ``depth_max``;
 * queries request the object itself.
 

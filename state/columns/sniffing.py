@@ -1,12 +1,12 @@
 """Sniffing: derives from a sample of JSON texts which keys they hold, and of which kinds the values are.
 
 The driver reads the sample with Python's JSON parser, configured to keep the precision that floats would
-lose; Spark's parser splits all rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these
-rules:
+lose; Spark's parser splits all rows. Both must agree on the text of a value (spark-4.0.md §6), which requires
+these rules:
 
 * of two members with the same name, the last counts, as in a column;
-* ignores anything behind the document, and counts it unless it is a separator;
-* accepts raw control characters, but not NaN and Infinity;
+* text behind the document is ignored, and counted unless it is a separator;
+* raw control characters are accepted, but not NaN and Infinity;
 * objects, arrays and numbers that no float can hold are text.
 
 A text that is not a JSON object counts as malformed. No text raises an error.

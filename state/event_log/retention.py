@@ -1,9 +1,9 @@
 """Retention: the time left until a reader's next event, or a file that it names, disappears unread.
 
-A reader loses nothing as long as one of its places has its next event: the notification log, or the topic if
-the relay copied it. Each place removes an event some time after its writing. Files that the source deleted
-stay in the change manager for a while; a deletion may follow the event that names the file at once, so its
-time also counts from the event.
+A reader loses nothing as long as its next event is in the notification log, or in the topic if the relay
+copied it. Both remove an event some time after its writing. Files that the source deleted stay in the change
+manager for a while. A deletion may follow immediately after the event that names the file, so its time counts
+from the event as well.
 
 All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files live on.
 A reader that has read everything has the whole retention left, because the next event is not older than now.
@@ -117,10 +117,10 @@ def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float
 def next_event_time_s(
     found_s: float | None, lag_s: float | None, oldest_s: Iterable[float | None], now_s: float
 ) -> float:
-    """Return the time of a reader's next event: ``found_s`` if known, else the best lower bound.
+    """Return the time of a reader's next event: ``found_s`` if known, otherwise the best lower bound.
 
-    The lag of a reader never exceeds the age of its next event by much. Without any, the event is as old as
-    the oldest that a place still has.
+    The lag of a reader never exceeds the age of its next event by much. Without a bound, the event is as old
+    as the oldest one in the log or topic.
     """
     if found_s is not None:
         return found_s

@@ -1,14 +1,14 @@
-"""Which files of a directory to copy again, and which to remove.
+"""Decides which files of a directory to copy again, and which to remove.
 
 A file is unchanged if the source still has the copied file, and the target still has the copy. Size, time and
-inode identify both, as far as the file system has them. Of anything else, the bytes are compared and, if they
-differ, copied: a lost record costs time, but no file. Times of the two sides never meet in a comparison, so
-clocks do not matter.
+inode identify both, as far as the file system has them. The bytes of all other files are compared and, if
+they differ, copied: a lost record costs time, but no file. Times of the two sides are never compared with
+each other, so clocks do not matter.
 
 Only copies of the source's files are ever removed, and only on request: files that another process has put
-there stay. In a directory whose files are replaced without an event, all files go that the source does not
-have. One case needs no request: the copy of an unfinished file (``WRITING``), when the complete file has its
-final name. Otherwise its rows would be on the target twice.
+there stay. In a directory whose files are replaced without an event, all files that the source does not have
+are removed. One case needs no request: the copy of an unfinished file (``WRITING``), when the complete file
+has its final name. Otherwise its rows would be on the target twice.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class DirectoryPlan:
     copied: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
-    """Recorded files that are on neither side any more."""
+    """Recorded files that no longer exist on either side."""
 
 
 def plan_directory(

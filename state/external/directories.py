@@ -25,7 +25,7 @@ class TableDirectories:
     table: str
     root: str
     outside: tuple[str, ...] = ()
-    """Directories of partitions that are not below ``root``, without those that are below another one."""
+    """Directories of partitions that are not below ``root``, except those that are below another one."""
     is_replaced: bool = False
     """Whether statements replace files in ``root`` without an event; if so, its copy must have no others."""
 
@@ -58,7 +58,7 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables with replaced files, without those that contain the directory of
+    """Return the directories of tables with replaced files, except those that contain the directory of
     another kind of table.
     """
     replaced: set[str] = set()
@@ -78,7 +78,7 @@ def _find_ends(root: str) -> Iterator[int]:
 
 
 def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
-    """Return the directories of the source that would meet another one's files on the target.
+    """Return the directories of the source whose files would collide with another one's on the target.
 
     ``targets`` maps each directory, none of which is below another one, to its directory on the target. The
     mapping drops scheme and host, so directories of two file systems can get the same one.

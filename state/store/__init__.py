@@ -89,7 +89,7 @@ class Store(Reader, Protocol):
         """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
 
     def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
-        """Open a snapshot for one thread: the committed state of now, unaffected by a transaction in
+        """Open a snapshot for one thread: the current committed state, unaffected by a transaction in
         progress.
 
         An implementation without snapshots (memory, HBase) reads page by page the state committed then. Calls
@@ -129,15 +129,13 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
 
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the value of each of ``keys``, or None:
-    in one call if the store can do that, else one by one.
-    """
+    """Return the value of each of ``keys``, or None, in one call if the store supports it."""
     batch = cast("BatchReader", reader) if _has_methods_of(type(reader), BatchReader) else None
     return [reader.get(key) for key in keys] if batch is None else batch.get_many(keys)
 
 
 def as_remote(reader: Reader) -> RemoteReader | None:
-    """Return ``reader`` if it is remote, else None."""
+    """Return ``reader`` if it is remote, otherwise None."""
     return cast("RemoteReader", reader) if _has_methods_of(type(reader), RemoteReader) else None
 
 

@@ -1,4 +1,4 @@
-"""Content under numbers: a table keeps its number when renamed, and a removed one costs nothing at once.
+"""Content under numbers: a table keeps its number when renamed, and removing a table is cheap at first.
 
 The last number drawn and the discarded numbers are entries of the store; all other keys of a number begin
 with one of ``groups`` and the number.

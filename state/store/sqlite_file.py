@@ -1,5 +1,5 @@
-"""The state file: opening and locking it, whose it is,
-the version of its content, and the meaning of SQLite's errors.
+"""The state file: opening and locking it, its owner, the version of its content, and the meaning of SQLite's
+errors.
 
 One connection locks the file (``locking_mode=EXCLUSIVE``). A second daemon on the same state fails at once,
 and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot
@@ -92,7 +92,7 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
 def full_version(schema_version: int) -> int:
     """Return a file's ``user_version``: its form and the schema version of its content.
 
-    Builds from before checksums take it for a newer schema version, which they refuse to open.
+    Builds from before checksums mistake it for a newer schema version, which they refuse to open.
     """
     return FORMAT * _FORMAT_UNIT + schema_version
 
@@ -181,7 +181,7 @@ def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) 
 
     After a refused write (full, I/O error), open the store again before further use: only recovery knows the
     result of a failed fsync. A file that ``was_open`` has been writable, so a refusal to write (a volume that
-    the kernel made read-only) is a failure that may pass and not a wrong setting.
+    the kernel made read-only) is a transient failure and not a wrong setting.
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the primary code
     reason = str(error)

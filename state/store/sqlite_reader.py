@@ -1,8 +1,8 @@
 """The state file of another process, for reading.
 
-Only snapshots: each is a read transaction in WAL mode, so it never holds a lock that the writer waits for.
-The connections are read-only and never checkpoint. The file may not exist yet, and another process may
-replace or migrate it meanwhile: every snapshot checks the identity of its file, and the version of its
+It offers only snapshots. Each is a read transaction in WAL mode, so it never holds a lock that the writer
+waits for. The connections are read-only and never checkpoint. The file may not exist yet, and another process
+may replace or migrate it meanwhile: every snapshot checks the identity of its file, and the version of its
 content.
 
 The writer resets its WAL file only while no reader uses it. It cannot see these readers, so once the file is
@@ -49,7 +49,7 @@ class SqliteReader:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[SqliteSnapshot]:
-        """Open a snapshot of the committed state of now; calls ``pause`` before each page."""
+        """Open a snapshot of the current committed state; calls ``pause`` before each page."""
         with self._changed:
             self._wait_at_gate()
         self._require_same_file()

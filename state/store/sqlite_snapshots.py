@@ -83,7 +83,7 @@ class SnapshotPool:
 
     @contextmanager
     def open(self, pause: Pause) -> Iterator[SqliteSnapshot]:
-        """Open a snapshot of the committed state of now; calls ``pause`` before each page."""
+        """Open a snapshot of the current committed state; calls ``pause`` before each page."""
         connection = self._take()
         snapshot = SqliteSnapshot(connection, self._path, pause)
         try:

@@ -1,6 +1,6 @@
 """Values of a time column outside its timelines: not times, strays, sentinels, or of a disregarded period.
 
-They matter for a condition that selects a range of text: ``2024-01-02_backup`` lies between two days. Each
+They matter to a condition that selects a range of text: ``2024-01-02_backup`` lies between two days. Each
 column keeps up to ``IGNORED_MAX`` distinct values. Nothing else is known about a column with more.
 """
 

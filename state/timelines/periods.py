@@ -140,5 +140,5 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
 
 
 def detect_period(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
-    """Return the first allowed period of which ``text`` is a value, or None."""
+    """Return the first allowed period that has ``text`` as a value, or None."""
     return next((period for period in allowed if period.parse_or_none(text) is not None), None)

@@ -1,7 +1,7 @@
 """Sorts long sequences in steps, for a thread that shares the interpreter with others.
 
 ``sorted`` of a million values is one call: no other thread of the process runs for some tenths of a second.
-Here every step takes a few milliseconds. Listings usually arrive in order, which one pass finds out.
+Here every step takes a few milliseconds. Listings usually arrive in order, which one pass detects.
 """
 
 from __future__ import annotations

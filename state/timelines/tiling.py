@@ -138,8 +138,8 @@ class Level:
 def build_levels(
     storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, kinds: SegmentKinds
 ) -> list[Level]:
-    """Return the levels from the longest period to the shortest,
-    for the periods of which a storage has partitions.
+    """Return the levels from the longest period to the shortest, for periods in which a storage has
+    partitions.
     """
     holders: dict[UpdatePeriod, list[_Holder]] = {}
     for number, storage in enumerate(storages):

@@ -51,7 +51,7 @@ _NAME: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AcidDirectory:
-    """The name of a directory, taken apart; ``first`` and ``last`` are the range of its write ids."""
+    """The parts of a directory's name; ``first`` and ``last`` are the range of its write ids."""
 
     name: str
     kind: Kind

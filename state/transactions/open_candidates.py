@@ -1,4 +1,4 @@
-"""Possible writes of open transactions, of a source that does not report write events, in bounded memory.
+"""Possible writes of open transactions, in bounded memory, for a source that does not report write events.
 
 Before Hive 4, an event names a table or partition, but neither a transaction nor a write id (reference:
 hive-3.1-source.md §1). An allocation says which transaction holds which write id of which table. Everything

@@ -3,9 +3,9 @@ does not report write events.
 
 The listing of such a source follows soon after the commit, perhaps later. A compaction may have replaced the
 directories of the write by then, and the cleaner removes them one after the other. The found files therefore
-prove nothing if another directory *covers* the write, that is, may have its rows together with those of
-others. Before Hive 4, only a file inside distinguishes the base of a compaction from that of an overwrite of
-the same name (``AcidDirectory.is_marked``); a higher base covers the write in both cases.
+prove nothing if another directory *covers* the write, that is, may contain its rows together with others.
+Before Hive 4, only a file inside distinguishes the base of a compaction from that of an overwrite of the same
+name (``AcidDirectory.is_marked``); a higher base covers the write in both cases.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whether replay of a table can continue at the event at which it stopped, or whether the table needs another
-load.
+"""Decides whether replay of a table can continue at the event at which it stopped, or whether the table needs
+another load.
 
 A quarantined table keeps the state from before the failed event, but its transactions do not wait: one that
 held a write id of the table commits on the target for the other tables, and its write id then shows no rows

@@ -1,9 +1,9 @@
 """The write-id mapping: replication's memory of a source transaction between ALLOC_WRITE_ID and commit or
 abort.
 
-It gets events in order, for tables in scope (``db.tbl`` with the source's name at that event). It answers
-which write ids a transaction holds, its target transaction, the partitions that it touched, and the valid
-write-id list of a table at this point of the log.
+It receives events in order, for tables in scope (``db.tbl`` with the source's name at that event). It returns
+the write ids of a transaction, its target transaction, the partitions that it touched, and the valid write-id
+list of a table at this point of the log.
 
 The mapping is in memory. ``flush`` writes only differences, into the caller's store transaction, and they
 commit together with the position. After a failed store transaction the mapping in memory is invalid: load it

@@ -68,7 +68,7 @@ class ColumnFooter:
 
     @property
     def evidence(self) -> Evidence:
-        """What the values prove about the type of their key. A text proves nothing."""
+        """Evidence of the values for the type of their key. A text proves nothing."""
         if not self.values:
             return NOTHING
         if self.kind is Kind.INTEGER and self.least is not None and self.most is not None:

@@ -1,4 +1,4 @@
-"""Which keys users request, and under which rules: the stream's access to the key log.
+"""The stream's access to the key log: the keys that users request, and the rules for them.
 
 The key log is a separate database, and its failure must not stop the stream. While it is unavailable, the
 last answer stays in effect; before the first answer, only the configured rules apply. If storing a snapshot

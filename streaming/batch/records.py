@@ -1,5 +1,4 @@
-"""Durable records of batches: their plans and their results. They are the reason why a batch takes effect
-once.
+"""Durable records of batches: their plans and their results. They ensure that a batch takes effect once.
 
 Spark runs a batch again, with the same rows, until it has recorded the batch as committed. In addition to
 Spark's own notes in the checkpoint, there are two records per batch, ``tideline/batches/<id>.plan.json`` and

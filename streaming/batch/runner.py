@@ -106,7 +106,7 @@ class BatchRunner:
         return self.finish(staged)
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
-        """Bring a staged batch to its end: publish its files, add its observations and mark it done."""
+        """Complete a staged batch: publish its files, add its observations and mark it done."""
         if staged.done:
             return staged
         stream = self._stream

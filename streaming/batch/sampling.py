@@ -1,5 +1,5 @@
-"""Spark's reads in addition to the one pass over a batch: a sample before it, and the files' footers and
-misfits after it.
+"""Reads that Spark makes in addition to the one pass over a batch: a sample before it, and the files' footers
+and misfits after it.
 
 None of this reads the whole source again. The sample is bounded and is taken only while some requested key
 has no column. Everything else reads the batch's own staged files, and of these only the few rows with
@@ -68,7 +68,7 @@ class Sampler:
         return [_counts(self.footers.read(path)) for path in files]
 
     def sample_misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
-        """Return a sample of the rows with ``_rescued``, of which ``files`` hold ``rescued``."""
+        """Return a sample of the rows with ``_rescued``; ``files`` contain ``rescued`` of them."""
         if not rescued:
             return Misfits(0, ())
         small = self._read_rescued(files, layout).filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}")

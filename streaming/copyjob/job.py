@@ -192,7 +192,7 @@ def _report_alive(progress: ProgressListener) -> Iterator[None]:
 
 
 def _to_tideline_error(error: Exception) -> Exception:
-    """Return the error of a job that Spark has given up; an error that is not Spark's stays as it is."""
+    """Return the error of a job that Spark has abandoned; an error that is not Spark's is unchanged."""
     from py4j.protocol import Py4JJavaError
 
     return _describe_failure(str(error)) if isinstance(error, Py4JJavaError) else error

@@ -3,7 +3,7 @@ so that a start neither unpacks nor verifies them.
 
 A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class
 data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with its own
-driver, for an invented table in a temporary directory; the image contains it.
+driver, for a dummy table in a temporary directory; the image contains it.
 
 The archive only saves time. A JVM checks that the same Java wrote it for the same jars, and otherwise starts
 without it, silently. It does not check its length: a JVM with half an archive crashes. So the archive ends

@@ -79,7 +79,7 @@ def require_reachable(master: str, environment: Mapping[str, str] = os.environ) 
     """Connect to the cluster once;
     raise Transient if no address of it answers, and ConfigError if there is none.
 
-    A master whose address only Spark can find out, such as one behind a proxy, counts as reachable.
+    A master whose address only Spark can determine, such as one behind a proxy, counts as reachable.
     """
     require_configuration(master, environment)
     addresses, reasons = find_addresses(master, environment), []
@@ -100,8 +100,8 @@ def require_reachable(master: str, environment: Mapping[str, str] = os.environ) 
 
 
 def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Return the addresses of a master, of which one must answer;
-    empty if they cannot be known or have none.
+    """Return the addresses of a master, one of which must answer; empty if they are unknown, or if there are
+    none.
     """
     if master == "yarn":
         texts = _find_resource_managers(environment)

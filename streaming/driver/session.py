@@ -9,7 +9,7 @@ A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_
 failures.
 
 Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in its own
-directory, and relative paths of files in the settings become absolute before.
+directory, and relative paths of files in the settings become absolute beforehand.
 """
 
 from __future__ import annotations

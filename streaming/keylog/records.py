@@ -1,8 +1,8 @@
 """The values that the key log records, in a form that every database stores in the same way.
 
-A ``KeyRequest`` is one use of a key in a query. Its texts come from other systems' queries and logs. Replaces
-or cuts text that some database cannot store (NUL, which PostgreSQL refuses; lone surrogates; more characters
-than a column has): all databases hold the same.
+A ``KeyRequest`` is one use of a key in a query. Its texts come from other systems' queries and logs. Text
+that some database cannot store (NUL, which PostgreSQL refuses; lone surrogates; more characters than a column
+has) is replaced or cut, so that all databases hold the same.
 
 The log stores positions of query sources as they are, or deflated if they are long. A source of files records
 every file in its directory: 200,000 of them are 30 MB. This is more than MySQL accepts in one packet by

@@ -1,8 +1,8 @@
 """Retention: deletes rows that are too old to count, a bounded number in each transaction.
 
-Retention deletes a key when its newest request is that old. A request recorded at the same moment updates
-this day and locks the key's row until committed. The deletion checks the day once more and therefore keeps
-the key.
+Retention deletes a key when its newest request is too old. A request recorded at the same moment updates that
+day and locks the key's row until committed. The deletion checks the day once more and therefore keeps the
+key.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class RawTables:
         )
 
     def may_extract(self, text: str) -> bool:
-        """Whether the text may extract something from the JSON of whatever table it concerns."""
+        """Whether the text may extract something from the JSON of any table."""
         return self._extraction_pattern.search(text) is not None
 
     def find(self, name: Sequence[str], current: str = "") -> tuple[RawTable, bool] | None:

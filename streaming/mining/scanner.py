@@ -48,7 +48,7 @@ class Scanner:
     _depth: int = 0
 
     def run(self, parser: Parser) -> MinedKeys:
-        """Return the keys of the text itself, without those in the code of its strings."""
+        """Return the keys of the text itself, except those in the code of its strings."""
         positions = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
         self.aliases.find(positions)
         for at in positions:

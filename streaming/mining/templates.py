@@ -2,7 +2,7 @@
 
 Calls of dbt that name a table become its name: ``{{ source('web', 'clicks') }}`` and ``{{ ref('clicks') }}``.
 Every other expression becomes ``VARIABLE``, a name that no table, column or key has: its value is unknown.
-Removes statements and comments of the template; reads repeated or conditional text once.
+Statements and comments of the template are removed; repeated or conditional text is read once.
 
 A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
 (``$.$key``), unless written in brackets and quotes (``$['$oid']``).

@@ -9,9 +9,9 @@ truncated query loses only its last token.
 indexes of tokens. A position before the first or behind the last token gives an empty token, so that callers
 need not check the bounds. An unclosed bracket extends to the end.
 
-All runs of the same query have one fingerprint. Leaves out everything that differs between runs (dates, ids,
-layout, comments). It must keep everything that affects keys. Literals therefore stay if they may be a key: in
-the arguments of JSON functions, in brackets, in the form of a path, and around code. Names that may be a
+All runs of the same query have one fingerprint. It omits everything that differs between runs (dates, ids,
+layout, comments), and must keep everything that affects keys. Literals therefore stay if they may be a key:
+in the arguments of JSON functions, in brackets, in the form of a path, and around code. Names that may be a
 member (after ``.`` and ``:``, and in the brackets of a row type) keep their case. Two texts with the same
 fingerprint request the same keys; property tests check this.
 """

@@ -1,8 +1,8 @@
 """Compares the rows that readers of a Hive table see on both sides,
 by counts and hashes, with Spark reading the files themselves.
 
-``handlers.replication.verification`` calls ``RowComparison`` for each table. A failure of Spark that is the
-network's is raised; any other one means that a side is unreadable.
+``handlers.replication.verification`` calls ``RowComparison`` for each table. A failure of the network is
+raised; any other failure of Spark means that a side is unreadable.
 
 Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows
 of the directories that are visible under its valid write-id list, without rows of write ids that are open or

@@ -1,9 +1,9 @@
-"""Which values are event times: one rule, for Spark (``event_seconds``) and for Python (``read_seconds``).
+"""The rule for event times, for Spark (``event_seconds``) and for Python (``read_seconds``).
 
 A time never depends on the clock, so a batch that runs again after midnight routes every row as before: a
-text needs a date. Spark's own cast takes ``12:30`` for today and ``2024`` for the first of January, and does
-not read a time without seconds but with an offset. ``ISO_TEXT`` therefore defines a time, and texts that
-Spark does not read first get its form.
+text needs a date. Spark's own cast turns ``12:30`` into a time of today and ``2024`` into the first of
+January, and does not read a time with an offset but without seconds. Therefore ``ISO_TEXT`` defines a time,
+and texts that Spark does not read are converted first.
 
 Numbers count from 1970. Spark's cast also accepts Java literals such as ``1795170600d`` and ``0x1p30``;
 ``NUMBER_TEXT`` does not.

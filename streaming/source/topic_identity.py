@@ -37,7 +37,7 @@ METADATA_S: Final = 10.0
 _POLL_S: Final = 0.1
 CONFIG: Final = frozenset({"org.apache.kafka.common.config.ConfigException"})
 _UNRESOLVED: Final = "No resolvable bootstrap urls"
-"""The client's text when no name of a broker resolves, which may pass."""
+"""The client's text when no name of a broker resolves; a transient failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class TopicGuard:
         return topic
 
     def _describe(self, parts: Iterable[int]) -> Topic:
-        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read:
-        ask again for a while.
+        """Return the topic. The broker may not yet know added ``parts`` that Spark has read, so repeat the
+        query for a while.
         """
         deadline = time.monotonic() + self._metadata_s
         while True:

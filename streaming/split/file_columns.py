@@ -3,8 +3,8 @@ text.
 
 Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file.
 Tideline's own writer writes the rows if the session has it (``streaming.split.plain_rows``), otherwise
-Spark's. The files are equal, except for bounds of texts and zeros that are not right in every reader's order,
-which only the own writer corrects (``java/Bounds``).
+Spark's. The files are equal, except for bounds of texts and zeros: only Tideline's writer makes them right in
+every reader's order (``java/Bounds``).
 """
 
 from __future__ import annotations

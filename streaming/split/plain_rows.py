@@ -9,13 +9,13 @@ about unusual rows exists twice.
 
 Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by
 one, in each step of a query. ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields
-of the STRUCT as the columns of the file, a column at a time. Its bounds of texts and doubles are right for
-all readers (``java/Bounds``), which those of Spark's writer are not.
+of the STRUCT as the columns of the file, a column at a time. Unlike those of Spark's writer, its bounds of
+texts and doubles are right for all readers (``java/Bounds``).
 
 The parser is a function of Spark SQL in its own catalog, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark
-sends it to executors. It needs no Python there. A second function separates documents that follow each other
-in a record (``{…}{…}``), without reading values: a malformed document becomes a malformed row, and the
+sends it to executors. Executors need no Python for it. A second function separates documents that follow each
+other in a record (``{…}{…}``), without reading values: a malformed document becomes a malformed row, and the
 documents before it are not affected. Sessions without the catalog use ``from_json`` and Spark's writer alone;
 the rows are equal.
 

@@ -6,7 +6,8 @@ times. As steps of the query, they would copy all rows, plain ones included, and
 hundreds of columns in every task. So each step is a function applied to an array with one element, which
 Spark evaluates without generating code.
 
-CASE guards expressions that only few rows need. AND does not, wherever Spark extracts common subexpressions.
+CASE guards expressions that only few rows need. AND does not, because Spark extracts common subexpressions
+from it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from streaming.split.parse_schema import Parse, field_path, literal, plan_parses
 
 MALFORMED: Final = "_malformed"
 TRAILING: Final = "_trailing"
-"""Whether the row has more text behind its first document, of which no value is in a column."""
+"""Whether the row has more text behind its first document, whose values are in no column."""
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
 """With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md
 §6)."""

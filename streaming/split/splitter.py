@@ -12,8 +12,8 @@ row. A value *fits* a numeric column if it is a JSON number in the range of the 
 column as text gives the same text. In a DOUBLE column, integers up to 2^53 count as numbers. A value that
 does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row (anything but a JSON
 object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its
-first document, which Spark's reader ignores as ``get_json_object`` does. The splitter searches only rows that
-are not plain for it.
+first document, which Spark's reader ignores as ``get_json_object`` does. The splitter looks for such text
+only in rows that are not plain.
 """
 
 from __future__ import annotations

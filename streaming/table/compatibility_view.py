@@ -256,7 +256,7 @@ def _locate(name: str, where: OldName, kind: str) -> ViewColumn:
 
 
 def _combine(one: ViewColumn, other: ViewColumn) -> ViewColumn:
-    """Return a column with the values of two columns, of which each row has a value in at most one."""
+    """Return a column with the values of two columns; each row has a value in at most one of them."""
     if one.type == other.type:
         return ViewColumn(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
     return ViewColumn(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")

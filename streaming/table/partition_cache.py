@@ -71,7 +71,7 @@ class CachedTable:
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return partitions from the cache, which has no columns; ``with_columns`` asks the metastore."""
+        """Return partitions from the cache, which has no columns; ``with_columns`` queries the metastore."""
         if with_columns:
             return self._inner.partitions(hours)
         cached = self._partitions()
@@ -99,7 +99,7 @@ class CachedTable:
         self._inner.drop_hours(hours)
 
     def forget(self) -> None:
-        """Drop the cache: the next call asks the metastore."""
+        """Drop the cache: the next call queries the metastore."""
         self._known = None
 
     def forget_if_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""Old hours: which are dropped, and how directories are deleted later.
+"""Decides which old hours are dropped, and deletes directories later.
 
 Dropping the wrong partition cannot be undone. So the decision is a pure function of known facts, and
 cautious:

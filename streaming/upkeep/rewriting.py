@@ -11,9 +11,9 @@
 A crash before step 4 leaves only a directory that the next attempt overwrites. ``note_replaced`` repairs a
 crash between 4 and 5, because the partition's parameter still names the replaced directory.
 
-Rewriting an hour splits its rows with ``_rescued`` again: values fit into columns that became wider since. A
-value that is in a numeric column stays there even if it does not fit when split again: a column that was
-narrowed holds numbers that had arrived as text.
+Rewriting an hour splits its rows with ``_rescued`` again: values may fit into columns that became wider
+since. A value in a numeric column stays there even if it does not fit when split again, because a narrowed
+column holds numbers that had arrived as text.
 """
 
 from __future__ import annotations

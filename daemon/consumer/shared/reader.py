@@ -2,14 +2,14 @@
 those that are behind.
 
 A projection reads through a ``Subscription``. The first one that starts determines where the shared reader
-begins; it looks back somewhat, because the others stopped near this position, too. One that is far ahead
-moves it on.
+begins. The reader begins slightly earlier, because the others stopped near this position. A projection that
+is far ahead moves the start forward.
 
 Those that are behind it read together in a second run. It begins at the position of the first of them, and
-moves on as fast as the topic can be read, so those that come later may find that it has passed them. They
-wait until all its members are near the end; the next run begins at the earliest of them. This is for a target
-that was out of reach: once it is back, all its policies are behind. If each read on its own, hundreds of
-clients would read and decode the same events.
+reads as fast as it can, so it may already have passed those that start later. These wait until all members of
+the run are near the end; the next run begins at the earliest position among them. A second run helps after a
+target was unreachable, because then all its policies are behind. If each read on its own, hundreds of clients
+would read and decode the same events.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SharedReader:
         self._behind: SharedReading | None = None
         """The run for those that are behind the first one."""
         self._waiting: dict[object, tuple[Position, Callable[[], None]]] = {}
-        """Those that the second run has passed, with what wakes them."""
+        """The projections that the second run has passed, each with the function that wakes it."""
 
     def join(
         self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool = True
@@ -132,7 +132,7 @@ class SharedReader:
             return self._reading
 
     def _has_ended(self, reading: SharedReading) -> bool:
-        """Whether the run has ended; after a failure, long enough ago that another attempt is worth while."""
+        """Whether the run has ended and another one may begin; after a failure, only after some time."""
         if reading.ended_s is None:
             return False
         return reading.error is None or time.monotonic() - reading.ended_s >= self._settings.failed_s

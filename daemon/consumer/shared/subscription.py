@@ -1,11 +1,12 @@
-"""How a projection reads: together with the others of its source while it is near them, else on its own.
+"""Reads for one projection: together with the others of its source while it is near them, otherwise on its
+own.
 
 A subscription behaves like its own reader (``EventReader``). It joins the shared reader if its position lies
-in the window of that one. If it is behind, or does not keep up, it reads together with others that are
-behind, and waits some time for their next run if the current one has passed it. It reads with its own client
-if it has waited too long, if it does not keep up with those either, if there is a gap, and if the shared
-reader is stuck. In each case it joins the shared reader once it is near. In all cases, its events come
-in order, each once, and none that may concern it is missing.
+in the reader's window. If it is behind, or does not keep up, it joins the run for projections that are
+behind. If that run has already passed it, it waits some time for the next one. It reads with its own client
+if it has waited too long, if it does not keep up with that run either, if there is a gap, or if the shared
+reader is stuck. In each case it joins the shared reader once it is near. In all cases, its events come in
+order, each once, and none that may concern it is missing.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Subscription:
         """The status of the shared reader when counted last."""
         self.status = ReaderStatus("")
         self._shown: object = None
-        """What the status was made of."""
+        """The values from which the status was made."""
 
     @property
     def is_joined(self) -> bool:

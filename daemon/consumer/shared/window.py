@@ -77,7 +77,7 @@ class Member:
         return taken
 
     def leave(self) -> None:
-        """Give up the events that wait."""
+        """Drop the waiting events."""
         self.backlog.clear()
         self.backlog_bytes = 0
         self.has_left = True
@@ -186,7 +186,9 @@ class EventWindow:
         return concerned.values()
 
     def is_full(self) -> bool:
-        """Whether so much waits for every member that reading on would not help; so without members."""
+        """Whether every member has so many waiting events that further reading would not help. True without
+        members.
+        """
         events_max, bytes_max = self._settings.backlog_events // 2, self._settings.backlog_bytes // 2
         return all(
             len(member.backlog) >= events_max or member.backlog_bytes >= bytes_max for member in self._members

@@ -1,9 +1,9 @@
 """Whole answers kept in memory, for clients that repeat their calls.
 
 The request, the rules of the server, and the index's content of the table (the version of its rows, its
-number, and its record) determine an answer. All of these are read from the snapshot that the answer would be
-made from. So an answer is found here only if making it from this snapshot would give the same bytes, and
-whether the snapshot is fresh enough is decided as for any other answer.
+number, and its record) determine an answer. The cache reads the content from the snapshot of the request, so
+it returns an answer only if that snapshot would give the same bytes. Whether the snapshot is fresh enough is
+decided separately, as for any other answer.
 
 An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in
 ``payload_reader.JoinedRows``.

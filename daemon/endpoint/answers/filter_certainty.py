@@ -1,4 +1,4 @@
-"""Filters for which metastores' answers differ, among themselves or from the index: such calls are forwarded.
+"""Finds filters for which answers may differ, between metastores or from the index. Such calls are forwarded.
 
 A filter is examined twice. Its text decides most cases (``find_doubt``). The rest depends on the partitions:
 a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error
@@ -107,8 +107,8 @@ def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> 
 
 
 def has_padded_text(index: PartitionIndex, table: IndexedTable, node: Node | None) -> bool:
-    """Whether a column has a text of the filter with trailing blanks as well,
-    which some databases take for the same.
+    """Whether a column also has a text of the filter with trailing blanks, which some databases consider
+    equal.
     """
     columns = table.key_schema.columns
     numbers = {column.name: number for number, column in enumerate(columns) if column.type.is_text}

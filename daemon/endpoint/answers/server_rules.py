@@ -57,7 +57,7 @@ UNANSWERABLE: Final = ServerRules(None)
 
 
 def read_rules(metastore: Metastore) -> ServerRules:
-    """Ask a server for its rules; raises the errors of ``Metastore.exchange``."""
+    """Query the rules of a server; raises the errors of ``Metastore.exchange``."""
     version = ask_version(metastore)
     if version is None:
         return UNANSWERABLE
@@ -72,7 +72,7 @@ def read_rules(metastore: Metastore) -> ServerRules:
 
 
 def ask_version(metastore: Metastore) -> HiveVersion | None:
-    """Ask a server for its version; None if it does not say. 3.1 counts as 2.3."""
+    """Query the version of a server; None if unknown. 3.1 counts as 2.3."""
     try:
         return parse_hive_version(_ask(metastore, "getVersion"))
     except (BadInput, Unsupported):

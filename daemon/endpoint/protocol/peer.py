@@ -63,7 +63,7 @@ class Peer:
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
 
     def accept_tls(self, context: ssl.SSLContext, timeout_s: float) -> None:
-        """Perform the handshake as the server; raise OSError, of which ``ssl.SSLError`` is a kind."""
+        """Perform the handshake as the server; raise OSError (``ssl.SSLError`` is a subclass)."""
         self._secure(context, timeout_s, server_side=True)
 
     def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:

@@ -57,7 +57,7 @@ class DifferingTables:
             self._file.write(self.all())
 
     def forget(self, table: str) -> None:
-        """Forget a table after its load, or if it does not exist any more."""
+        """Forget a table after its load, or if it no longer exists."""
         with self._lock:
             self._differences = {name: each for name, each in self._differences.items() if name != table}
             self._file.write(self.all())

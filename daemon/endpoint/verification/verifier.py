@@ -1,11 +1,11 @@
 """Verification: compares a sample of the answers from the index with the metastore's, in its own thread.
 
 The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested
-between two answers of the index: the live one and a later one. If those two are equal, and the metastore's
-differs from them, the table has not changed in between as far as the index knows. This must be so
-``ATTEMPTS`` times in a row before it counts as a difference. A table that changes all the time remains
-undecided. Later answers contain everything committed before them, even if live ones need not: otherwise a
-follower that is a second behind would look like a difference.
+between two answers of the index: the live one and a later one. If those two are equal and the metastore's
+differs from them, the table has probably not changed in between. This must happen ``ATTEMPTS`` times in a row
+to count as a difference. A table that changes all the time remains undecided. Later answers contain
+everything committed before them, even if live ones need not: otherwise a follower that is a second behind
+would look like a difference.
 
 It logs and counts a difference, and the endpoint forwards the table's calls from then on
 (``differing_tables``).
@@ -57,7 +57,7 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     UNDECIDED = "undecided"
-    """The table changed during every attempt, or the index does not answer for it any more."""
+    """The table changed during every attempt, or the index no longer answers for it."""
     FAILED = "failed"
     """The metastore did not answer, or reported an error."""
     DROPPED = "dropped"

@@ -233,7 +233,9 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
 
 
 def _choose_column(columns: Sequence[Mapping[str, Any]], time: str) -> str:
-    """Return the column of the example: the most filled text, else the most filled column."""
+    """Return the column of the example: the most filled text column or, if there is none, the most filled
+    column.
+    """
     live = [each for each in columns if each["key"] and each["state"] == "live" and each["key"] != time]
     fullest = max(live, key=lambda each: (each["type"] == "string", each["fill"] or 0), default=None)
     return "_rescued" if fullest is None else str(fullest["name"])

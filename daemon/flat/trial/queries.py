@@ -1,4 +1,4 @@
-"""The query files of a first try: the raw table that they read, the keys of it in each, and the unreadable
+"""The query files of a first try: the raw table that they read, its keys in each file, and the unreadable
 parts.
 
 A child process with limits reads the texts, as for a query log.
@@ -70,7 +70,7 @@ def guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
 
 
 def guess_table(texts: Sequence[str]) -> RawTable | None:
-    """Return the table of which the queries request the most keys; None if no query requests a key of JSON.
+    """Return the table whose keys the queries request most; None if no query requests a key of JSON.
 
     The column is the first argument of a JSON function, and the table stands behind FROM or JOIN. A guess is
     good enough for finding the keys: the miner then resolves names exactly, and a table that is not raw has

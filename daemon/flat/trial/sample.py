@@ -1,8 +1,8 @@
 """Findings of a first try in a sample of JSON lines: the key of the event time, and the keys worth a column.
 
-A user who tries flat tables has files and no configuration. It recognizes the time key by its values, and by
-its name if several keys have such values. Without queries, the most filled keys become columns, by the same
-rules as requested keys.
+A user who tries flat tables has files and no configuration. This module recognizes the time key by its
+values, and by its name if several keys have such values. Without queries, the most filled keys become
+columns, by the same rules as requested keys.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The process for probes and metrics: ``python -m daemon.http.probes SETTINGS``.
 
-It has the listener, and so all clients that are silent, slow or too many. ``/livez`` is answered from the
-last report of the daemon; everything else is asked of the daemon, one query at a time. It ends with the
-daemon, however that ends, because the daemon holds the other end of its standard input. Signals to the whole
-group of processes do not end it: the daemon answers probes until it has stopped.
+It owns the listener, so silent or slow clients, or too many of them, do not affect the daemon. It answers
+``/livez`` from the daemon's last report, and queries the daemon for everything else, one query at a time. It
+ends with the daemon, however the daemon ends, because the daemon holds the other end of its standard input.
+Signals to the whole group of processes do not end it: the daemon answers probes until it has stopped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DaemonLink:
         return self._report.reasons(time.monotonic())
 
     def count_refused(self, reason: str) -> None:
-        """Count a refusal, of which the daemon learns with the next query."""
+        """Count a refusal; the daemon gets the count with the next query."""
         with self._lock:
             self._refused[reason] += 1
 
@@ -78,7 +78,7 @@ class DaemonLink:
 
 
 def build_app(link: DaemonLink) -> Starlette:
-    """Return the routes. The thread for the status asks the daemon."""
+    """Return the routes. The thread for the status queries the daemon."""
 
     async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
         return probe_response(link.reasons())

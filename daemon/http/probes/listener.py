@@ -49,7 +49,7 @@ STOP_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswers:
-    """What the daemon answers. The functions return immediately, in any thread."""
+    """The daemon's answers. The functions return immediately, in any thread."""
 
     deadlines: Callable[[], Mapping[str, float]]
     """When each loop is stuck unless it has a heartbeat before."""

@@ -1,4 +1,4 @@
-"""What the daemon and the process for its probes tell each other.
+"""The messages between the daemon and the process for its probes.
 
 The daemon sends reports on the standard input of the process, each a JSON line. The process sends queries
 through a socket, each a JSON line as well, one at a time; an answer is a line with its length, and its bytes.

@@ -1,4 +1,4 @@
-"""Where answers are made: a few threads, a short queue, and a budget for unread answers of clients.
+"""Makes answers: a few threads, a short queue, and a budget for answers that clients have not read.
 
 A request beyond the queue, or an answer beyond the budget, is refused with 503 and ``Retry-After``: a client
 that repeats its request later gets an answer, while one that waits takes memory. The thread of the event loop

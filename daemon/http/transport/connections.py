@@ -1,11 +1,11 @@
-"""All connections of one HTTP server: who gets one, who has to give one up, and which have waited too long.
+"""All connections of one HTTP server: decides which clients get one, which lose one, and which have waited
+too long.
 
-Silent clients do not cause the refusal of a newcomer: the server closes the connection that has waited
-longest for its client in its favour, whether that waits for a request or for its client to read an answer. It
-is one of the address with the most connections, because that address causes the shortage: in a storm of
-newcomers, the connection of a probe would otherwise close before the server reads its request. The server
-refuses a newcomer only if it is at work for every connection. A silent or slow client therefore costs others
-nothing.
+Silent clients do not cause the refusal of a newcomer: in its favour, the server closes the connection that
+has waited longest for its client to send a request or to read an answer. It chooses among those of the
+address with the most connections, because that address causes the shortage: in a storm of newcomers, the
+connection of a probe would otherwise close before the server reads its request. The server refuses a newcomer
+only if every connection has a request in progress. So silent and slow clients do not affect others.
 
 Every class here belongs to the thread of the event loop.
 """
@@ -77,7 +77,7 @@ class Connections:
         return len(self._open) + len(self._aside)
 
     def admit(self, address: str, abort: Callable[[], None]) -> Connection | None:
-        """Return the connection of a newcomer; None for a refusal."""
+        """Return the connection of a new client; None if it is refused."""
         newcomer = Connection(address, self.clock(), abort)
         own = self._by_group.get(newcomer.group, ())
         if len(own) >= self.limits.connections_per_address and not self._close_one([own], "address"):

@@ -41,9 +41,8 @@ class FairQueue(Generic[T]):
             return task
 
     def displace(self, newcomer: str) -> T | None:
-        """Remove and return the newest task of the client with the most.
-
-        None unless that client still has as many afterwards as the newcomer will have.
+        """Remove and return the newest task of the client with the most tasks. None unless that client then
+        still has at least as many as the new client.
         """
         with self._changed:
             if not self._by_client:

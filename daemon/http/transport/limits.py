@@ -1,6 +1,6 @@
 """Limits of an HTTP server: how many connections there may be, and for how long each may do nothing.
 
-They hold for everyone together, so that no client can keep others out or take the resources of the loops:
+They hold for all clients together, so that no client can lock out others or take the resources of the loops:
 descriptors, memory and threads.
 """
 

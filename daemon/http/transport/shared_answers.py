@@ -1,9 +1,9 @@
-"""Answers that clients share: metrics are the same for everyone who asks at the same time.
+"""Answers that clients share: metrics are the same for all requests at the same time.
 
 A client that requests the metrics without a pause would otherwise keep one thread busy, and take the
 processor from the loops. Requests that arrive in the meantime get that answer, too. So do those that arrive
-soon after: for four times as long as it took, and never longer than a second. So however many clients ask,
-making these answers takes a fifth of one thread.
+soon after: for four times as long as it took, and never longer than a second. So these answers take at most a
+fifth of one thread, however many clients request them.
 
 Belongs to the event loop.
 """

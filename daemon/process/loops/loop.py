@@ -65,7 +65,7 @@ class LoopStatus:
     problem: str | None = None
     code: str | None = None
     hint: str = ""
-    """The last part of ``problem``: what to do."""
+    """The last part of ``problem``: the next step."""
     problem_s: float | None = None
     """Unix time since which the loop has had a problem."""
     is_resting: bool = False

@@ -1,13 +1,13 @@
-"""Whose turn it is: the decisions of ``turns``, without threads and clocks.
+"""Decides whose turn it is, for ``turns``; without threads and clocks.
 
 A task rests until its time has come or something wakes it, then waits behind the others that are ready, and
 has a turn. A wake-up during a turn makes the task ready again after it, so no wake-up is lost.
 
-At most ``turns_at_once`` turns run at a time. One that has got no answer for ``long_s`` does not count any
-more: a target that hangs, or the copy of a large table, then delays the others by that time and no longer.
-A turn that gets answers counts for up to ``busy_s``. With more turns at a time, a busy target would answer
-later, and turns would last longer still: 120 policies that were behind then needed 110 threads instead of
-49, a quarter more processor time, and on a loaded machine seconds for each commit.
+At most ``turns_at_once`` turns run at a time. A turn without an answer for ``long_s`` no longer counts, so a
+target that hangs, or the copy of a large table, delays the others by that time at most. A turn that gets
+answers counts for up to ``busy_s``. With more turns at a time, a busy target would answer later, and turns
+would last longer still: 120 policies that were behind then needed 110 threads instead of 49, a quarter more
+processor time, and on a loaded machine seconds for each commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Actions that change the limits of copying while the daemon runs; a restart returns to the configuration.
 
-A limit changes in memory, at once, without the loop of a policy: an operator sets one because of a network
-overload now.
+A limit changes in memory, immediately and without the loop of a policy: operators need it while a network is
+overloaded.
 """
 
 from __future__ import annotations

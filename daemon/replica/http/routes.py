@@ -1,8 +1,8 @@
 """Actions on policies over HTTP, like the commands ``bootstrap``, ``pause``, ``resume``, ``release``,
 ``prune``, ``promote``, ``retire``, ``compact`` and ``gap policy``, and loads of single tables.
 
-The request takes the way of the commands' requests, through the inbox of the policy, so that the policy's own
-loop serves it between two batches. A compaction only joins the queue of the target, and needs no loop.
+Like a command's request, the request goes through the inbox of the policy, so that the policy's own loop
+serves it between two batches. A compaction only joins the queue of the target, and needs no loop.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class PauseAnswer:
 
 @dataclass(frozen=True)
 class ReleaseAnswer:
-    """What happens to the released table."""
+    """The next step for the released table."""
 
     tables: list[str]
     resumes_at: int | None
@@ -160,7 +160,7 @@ class PruneAnswer:
 
 @dataclass(frozen=True)
 class CompactAnswer:
-    """What the target answered for the table, or for each partition."""
+    """The target's answers for the table, or for each partition."""
 
     requested: list[RequestedCompaction]
 

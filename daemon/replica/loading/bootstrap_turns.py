@@ -2,8 +2,8 @@
 
 A pattern may cover hundreds of databases. Bootstrapped all at once, they would compete for the metastores,
 and the daemon would follow none until nearly all have their tables. A policy waits before its snapshot, so it
-need not replay the time of its wait; it needs no thread in the meantime. A bootstrap that fails leaves its
-turn to the next one, and waits again behind the others.
+need not replay events of that time, and needs no thread in the meantime. A failed bootstrap passes its turn
+to the next one, and waits again behind the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BootstrapTurns:
             self._policies[policy] = wake
 
     def leave(self, policy: str) -> None:
-        """End the turn of ``policy``, or its waiting; do nothing if it did not ask."""
+        """End the turn of ``policy``, or its wait; do nothing if it has neither."""
         with self._lock:
             if self._policies.pop(policy, None) is None:
                 return

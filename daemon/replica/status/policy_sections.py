@@ -1,8 +1,8 @@
 """The sections of the status that every policy has.
 
-A further one is a module of this folder, and a line in ``POLICY_SECTIONS``. The rows of all policies are one
-section. Until the loop of a policy has started, its state is not open, and a section has the rows that the
-configuration alone gives.
+To add a section, write a module in this folder, and a line in ``POLICY_SECTIONS``. The rows of all policies
+are one section. Until the loop of a policy has started, its state is not open, and a section has the rows
+that the configuration alone gives.
 """
 
 from __future__ import annotations

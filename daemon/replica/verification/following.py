@@ -2,7 +2,7 @@
 from the daemon, or from the state that it left.
 
 The daemon's own position is more recent than ``repl.last.id`` on the target, which follows within a second.
-Where the daemon runs on another machine, or none runs, the target's value counts.
+If the daemon runs on another machine, or none runs, the target's value counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Verifications that the daemon runs for clients elsewhere, each in its own thread.
 
 A verification takes minutes or hours, so the action that starts it returns at once, and clients read its
-progress and report afterwards. Of a report, the daemon keeps what is not equal, with the first differences of
-each table: a policy may have 100,000 tables.
+progress and report afterwards. The daemon keeps only the unequal tables of a report, with the first
+differences of each, because a policy may have 100,000 tables.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ A transaction that is not open may have committed after the last event that the 
 metastore returns first the open transactions and then its newest event: a transaction known before that is
 not open, and still known after the observation of that event, has ended without one.
 
-The answer also shows when no transaction of before the relay is open any more, so that none is unknown.
+The answer also shows when all transactions from before the relay's start have ended, so that no open one is
+unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ASK_S: Final = 600.0
 
 @dataclass
 class EndedTransactions:
-    """Asks the metastore from time to time, without waiting for its answer. Used by one thread."""
+    """Queries the metastore from time to time, without waiting for its answer. Used by one thread."""
 
     pool: LogConnections
     clock: Callable[[], float] = time.monotonic

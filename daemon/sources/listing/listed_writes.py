@@ -1,15 +1,16 @@
 """The write events of commits, for a source whose metastore has no call for them (before Hive 4).
 
-The relay makes them itself when it meets a commit, as parts of the same form, so that everything behind it
-stays as it is. Which tables and partitions a transaction may have written follows from the events between its
-allocations and its commit (``candidate_events``); which files, from INSERT events and a listing of the
-directories of its write ids (``one_write``). The relay lists the commits of a batch in parallel.
+When the relay meets a commit, it makes the parts itself, in the same form as other sources have, so that
+readers need no distinction. The events between the allocations and the commit of a transaction show which
+tables and partitions it may have written (``candidate_events``). INSERT events and a listing of the
+directories of its write ids show the files (``one_write``). The relay lists the commits of a batch in
+parallel.
 
-It never takes missing files for nonexistent: a part says that the table's files are incomplete, and why, and
-replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
+It never assumes that missing files did not exist: a part says that the table's files are incomplete, and why,
+and replicas load the table. The same holds for databases that no policy of this daemon replicates, whose
 directories the relay does not list, and for a commit whose allocations it may have missed.
 
-A file system or metastore that fails holds up the relay, because nothing is wrong with the write: the relay
+A failing file system or metastore delays the relay, because the write itself is not at fault: the relay
 repeats an attempt until ``ATTEMPTS_MIN`` in ``PATIENCE_S`` have failed. Then only this write is incomplete.
 """
 
@@ -51,7 +52,7 @@ T = TypeVar("T")
 ATTEMPTS_MIN: Final = 5
 PATIENCE_S: Final = 60.0
 SAMPLE_EVERY: Final = 50
-"""Number of writes of which one is checked for partitions that no event names."""
+"""One of this many writes is checked for partitions that no event names."""
 LISTED_AT_ONCE: Final = 50
 """Partitions to list one after the other, and to check with one call."""
 THREADS: Final = 4
@@ -146,7 +147,7 @@ class ListedWrites:
             self._candidates.end(commit.txn_id)
 
     def miss(self, event_id: int) -> None:
-        """Record an unreadable event, whatever it is about."""
+        """Record an unreadable event, which may concern any table."""
         self._candidates.miss()
         self._tools.others.clear()
         self.event_id = event_id

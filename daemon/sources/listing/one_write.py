@@ -1,11 +1,11 @@
 """The files of one write id in one table, of a source that does not report write events.
 
-They are those that INSERT events name, with their checksums, and those in the directories of the write id.
-This module decides whether these are all (``state.transactions.own_directories``). If files may be missing,
-it reports the write as incomplete, and replicas load the table: it never assumes that nothing else was there.
+INSERT events name some of them, with their checksums; the directories of the write id have the others. This
+module decides whether these are all (``state.transactions.own_directories``). If files may be missing, it
+reports the write as incomplete, and replicas load the table: it never assumes that nothing else was there.
 
-It lists the directory first, and afterwards checks that table and partition are still those of the events:
-others may have the names, the directories and the write ids by now.
+It lists the directory first, and afterwards checks that table and partition are still those of the events: by
+now, others may have the same names, directories and write ids.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def list_partitions(
     tools: ListingTools,
     sample: Sample | None,
 ) -> list[WrittenPart]:
-    """Return the files of the write in some of its candidates; without those that have no files.
+    """Return the files of the write in some of its candidates, except candidates without files.
 
     ``sample`` is a file of an INSERT event of the source. Raises Transient.
     """

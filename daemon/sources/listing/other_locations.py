@@ -1,4 +1,4 @@
-"""The partitions of a table whose directory is not the one that their name gives, for scans.
+"""The partitions of a table whose directory does not follow from their name, for scans.
 
 A scan looks at the directories below the one of the table, by their names. A partition added with a separate
 location, or that was renamed and has kept its directory, stays unseen in this way. Only the metastore knows

@@ -1,4 +1,4 @@
-"""Finds the partitions that a write may have files in without an event: by the times of their directories.
+"""Finds partitions in which a write may have files without an event, by the times of their directories.
 
 Hive's streaming API logs nothing if a partition exists, and HCatalog and Impala write so, too (reference:
 hive-3.1-source.md §1). A new delta changes the modification time of the partition's directory. Object stores

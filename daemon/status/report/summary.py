@@ -1,10 +1,10 @@
 """The part of many policies' status shown as text: the number in each state, and the deviating ones.
 
-Up to ``SHOWN_MAX`` projections appear with everything. With more, a projection appears if it is not just
-followed: in another state, behind, with quarantined tables, loads or a problem. Sections leave out the rows
-of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first. Of those that wait for their
-bootstrap, the next ``QUEUED_MAX`` are shown, in the order of the queue. The JSON, and ``tideline status
---all``, have everything.
+Up to ``SHOWN_MAX`` projections appear with everything. If there are more, a projection appears only if it
+deviates: it is in another state, is behind, or has quarantined tables, loads or a problem. Sections leave out
+the rows of the others. At most ``DEVIATING_MAX`` are shown, the failed ones first. Of those that wait for
+their bootstrap, the next ``QUEUED_MAX`` are shown, in the order of the queue. The JSON, and
+``tideline status --all``, have everything.
 """
 
 from __future__ import annotations

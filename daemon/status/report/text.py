@@ -120,7 +120,7 @@ def _problems(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> s
 
 
 def _quarantined(view: ProjectionView) -> list[str]:
-    """Return a line for each quarantined table, with its reason and the way back below it."""
+    """Return a line for each quarantined table with its reason, and the command that releases it below."""
     failures = {failure.table: failure for failure in view.failures}
     lines = []
     for table in view.quarantined:

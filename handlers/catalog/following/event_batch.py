@@ -1,9 +1,9 @@
 """Applies one batch of events to the known tables and their followers, in one transaction.
 
-An event of a table that is not followed costs one look-up of its name. It skips events of a table that waits
-for its load, because the listing will contain their effect; while a table is loaded in pieces, they go to the
-staged content. An event that does not fit the known state (a rename of an unknown table, changed columns)
-never leads to a guess: the catalog loads the table again.
+An event of a table that is not followed costs one look-up of its name. The batch skips events of a table that
+waits for its load, because the listing will contain their effect; while a table is loaded in pieces, they go
+to the staged content. If an event does not fit the known state (a rename of an unknown table, changed
+columns), the catalog does not guess, but loads the table again.
 """
 
 from __future__ import annotations
@@ -361,8 +361,8 @@ def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
 
 
 def _find_overwritten(event: TableAltered) -> list[str]:
-    """Return the changes of an event of publishing besides timelines: another writer's change, which came
-    after the last comparison.
+    """Return the changes in an event of publishing that are not timelines: another writer's changes after the
+    last comparison.
     """
     before, after = event.before.value, event.after.value
     fields = [name for name in _KEPT if getattr(before, name) != getattr(after, name)]

@@ -88,8 +88,8 @@ class Follower(Protocol):
         """Begin a load from a listing, or from a piece with ``loads_in_pieces``; in the thread of calls."""
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
-        """Return a few of a table's partitions, to find out whether a change of columns reached them; none
-        without stored ones.
+        """Return a few stored partitions of a table, to determine whether a change of columns reached
+        them.
         """
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:

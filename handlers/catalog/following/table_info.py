@@ -102,7 +102,7 @@ class RenamedTable:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenTable:
-    """A table that does not exist any more, or is out of scope."""
+    """A table that no longer exists, or is out of scope."""
 
     name: str
 

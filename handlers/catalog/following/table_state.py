@@ -14,8 +14,8 @@ quarantined  it cannot be followed until a load succeeds; one is tried with grow
 A table's ``as_of`` is the newest event id before its listing began. The listing contains events up to it,
 which must not apply again (a drop would undo a later add). It may contain later events, which apply again;
 that is harmless because every change is idempotent. So tables can load one by one, at any time, while events
-arrive. Only a rename during the listing needs more: no later event reports the parts that the listing missed.
-Hence ``until``.
+arrive. Only a rename during the listing needs more, because no later event reports the parts that the listing
+missed. ``until`` exists for this case.
 
 A table loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the
 staged content between pieces. The state stores the next piece, so loading continues there after a restart.
@@ -87,7 +87,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class PostponedLoad:
-    """A load that failed for a reason that may pass. The field names are stored."""
+    """A load that failed for a transient reason. The field names are stored."""
 
     tries: int
     next_s: int

@@ -149,7 +149,7 @@ class TableStates:
         return self._states.get(name, _NONE).progress
 
     def finish_load(self, txn: Transaction, name: str) -> None:
-        """Record that a table does not need loading any more."""
+        """Record that a table no longer needs a load."""
         state = self._states.get(name, _NONE)
         self._save(txn, name, replace(state, load=None, progress=None, postponed=None))
 

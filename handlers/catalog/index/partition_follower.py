@@ -31,7 +31,7 @@ from state.store import Store, Transaction
 
 
 SAMPLED: Final = 8
-"""Partitions read to find out whether a change of columns reached them."""
+"""Number of partitions read to determine whether a change of columns reached them."""
 SWEPT: Final = 2_500
 """Keys of forgotten tables removed at once: a few hundredths of a second."""
 
@@ -107,7 +107,7 @@ class PartitionFollower:
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
-        """Open the indexed state of now, for one answer in any thread; it must end within seconds."""
+        """Open the current indexed state, for one answer in any thread; close it within seconds."""
         budget = AnswerBudget(self.turns.give_way)
         with self.turns.reading(), self._store.snapshot(budget.look) as reader:
             index = IndexSnapshot(self.index, reader, budget)

@@ -72,7 +72,7 @@ class IndexFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
-        """Open the indexed state of now, for one answer; it must end within seconds."""
+        """Open the current indexed state, for one answer; close it within seconds."""
         budget = AnswerBudget()
         with self._file.snapshot(budget.look) as reader:
             index = IndexSnapshot(self._index, reader, budget)

@@ -91,7 +91,7 @@ def encode_unreadable(writer: RecordWriter, error: BadInput) -> list[Record]:
 
 
 def encode_lost(source_name: str, lost: range, time_s: int, part: int = 0) -> Record:
-    """Return the record that stands for the ids ``lost``, which cannot be read any more.
+    """Return the record that stands for the ids ``lost``, which are no longer readable.
 
     It is the last of ``part + 1`` parts: the topic may have earlier parts of the last lost event.
     """

@@ -16,10 +16,11 @@ none                      the file system has no checksums
 ========================  ====================================================================================
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the
-block size and the type of CRC, so verifying the copy works wherever it is, without HDFS. The record lacks the
-type: CRC32C is the default, old clusters have CRC32, and either proves the content. Both cost three times as
-much as CRC32C alone, which a caller can try first. The record lacks the layout of blocks, too. Those of an
-erasure-coded file contain every n-th mebibyte of it; there are checksums for Hadoop's own policies, too.
+block size and the type of CRC, so verifying the copy works wherever it is, without HDFS. The record does not
+name the type: CRC32C is the default, old clusters have CRC32, and either proves the content. Both cost three
+times as much as CRC32C alone, which a caller can try first. The record does not contain the layout of blocks
+either. A block of an erasure-coded file contains every n-th mebibyte of it; this module also computes the
+checksums for Hadoop's own policies.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ class CopyHandle:
         self._cancelled = True
 
     def is_set(self) -> bool:
-        """Return whether the copy is cancelled: the running copy asks its handle as it would ask an event."""
+        """Return whether the copy is cancelled: for a running copy, its handle serves as the event of
+        cancellation.
+        """
         return self._cancelled
 
     def require_not_cancelled(self) -> None:

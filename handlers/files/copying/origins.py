@@ -1,4 +1,4 @@
-"""The places of a source file's content, its proof, and the error if it is nowhere.
+"""The locations of a source file's content, its proof, and the error if no location has it.
 
 The path that the event recorded comes first, unless this machine cannot compute the checksum. In that case
 the change manager comes first: a file of that name *is* the recorded content, while the source path may hold
@@ -60,8 +60,8 @@ def list_origins(
 
 
 def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[Exception]) -> TidelineError:
-    """Return the error for a copy that failed:
-    a transient one if there is any, else a refused one, and only then FileLost.
+    """Return the error for a failed copy: a transient one if there is any, then a refused one, and FileLost
+    only without either.
     """
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):

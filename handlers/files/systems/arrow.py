@@ -87,7 +87,7 @@ class ArrowFiles:
         return False
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
-        """Start a file in the way that suits its size and the file system."""
+        """Start a file, by the method that suits its size and the file system."""
         if self._object_store and size_bytes <= BUFFERED_BYTES_MAX:
             return BufferedWriter(self._library, self._path_of(location), location)
         direct = self._object_store and size_bytes > SERVER_COPY_BYTES_MAX

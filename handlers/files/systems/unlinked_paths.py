@@ -37,7 +37,7 @@ class TrustedRoots:
 
     def __init__(self) -> None:
         self._roots: tuple[tuple[str, str], ...] = ()
-        """Each root without and with a slash at its end; inner ones first."""
+        """Each root with and without a trailing slash; inner ones first."""
 
     def add(self, root: str) -> None:
         """Trust the path ``root``, which has neither ``..`` nor a slash at the end."""

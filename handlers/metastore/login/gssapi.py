@@ -1,9 +1,9 @@
-"""GSSAPI (RFC 2744) of the system's Kerberos library, as far as a client needs it.
+"""The part of GSSAPI (RFC 2744) that a client needs, from the system's Kerberos library.
 
 It calls the functions through ``ctypes``: the packages that wrap them exist only as source code on Linux, so
 each installation would need a compiler and Kerberos' headers. The interface of the library is a standard and
-has been stable for decades. It releases all memory that the library allocates. Calls may wait for the KDC;
-they do not hold the interpreter's lock.
+has been stable for decades. This module releases all memory that the library allocates. Calls may wait for
+the KDC; they do not hold the interpreter's lock.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ class BatchReplay:
         return False
 
     def _apply_or_give_up(self, event: Event) -> str | None:
-        """Apply ``event``; give up if the target fails repeatedly, and only at this event.
+        """Apply ``event``; fail it if the target fails repeatedly, and only at this event.
 
         A metastore whose database fails returns the same error as one that cannot process a single request.
         To distinguish them, replay repeats the event and then tries a write that every policy needs.
@@ -273,7 +273,9 @@ class TargetFaults:
     since_s: float = 0.0
 
     def record(self, event_id: int, now_s: float) -> bool:
-        """Count an error at ``event_id``; return whether the errors are enough to give up the event."""
+        """Count an error at ``event_id``; return whether the event has failed often enough to quarantine its
+        table.
+        """
         if event_id != self.event_id:
             self.event_id, self.count, self.since_s = event_id, 0, now_s
         self.count += 1

@@ -204,7 +204,7 @@ class EventJoiner:
         return event.event_id in self._done
 
     def select(self, event: Event) -> Sequence[Joinable]:
-        """Return the events to apply together, of which ``event`` is the first; empty if it stays alone."""
+        """Return the events to apply together, beginning with ``event``; empty if it stays alone."""
         if event.event_id not in self._places or self.is_done(event):
             return ()
         if not isinstance(event, Joinable) or not self._may_join(event):

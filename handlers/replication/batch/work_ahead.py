@@ -2,8 +2,8 @@
 
 Replay applies one event after the other, and mostly waits for the target's metastore, which can make several
 changes at once. Lanes therefore start events of tables that do not depend on anything unrecorded, while
-replay applies the events before them. The order of the rest stays: replay itself applies allocations, commits
-and aborts, files, renames and all events that concern several tables, at their turn.
+replay applies the events before them. The order of all other events is unchanged: replay itself applies
+allocations, commits and aborts, files, renames and all events that concern several tables, at their turn.
 
 1. Events whose predecessors are recorded start at the beginning of a batch and after each record of the
    position.
@@ -75,7 +75,7 @@ CANDIDATES: Final = (
     PartitionsAltered,
     StatisticsUpdated,
 )
-"""The kinds of events of which some may run ahead."""
+"""The kinds of events that may run ahead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ differ from the target's, replay therefore removes the mark.
 
 A truncation removes the mark if a transaction open at its beginning wrote the last statistics, and Hive logs
 the truncation with the mark (seen on 4.2). The log does not show this, so replay reads the source's table. If
-it has another name since, the replay of the rename compares its partitions, because they keep their mark then
-and no event contains it. That of a table without partitions is in the rename's event.
+the table was renamed since, the replay of the rename compares its partitions, because they keep their mark
+and no event contains it. The mark of a table without partitions is in the rename's event.
 
 An insert into several partitions, of which one has outdated statistics, may remove the mark of another one
 without an event. That is an error of Hive 4.2: it matches names with partitions in another order

@@ -9,8 +9,8 @@ A later change of columns, not yet replayed, can make this decision too early. T
 shows the result of that later event.
 
 If the table was renamed since, the source has no table of the name in the event, or another one. The replay
-of the rename then compares the partitions, and gives those that differ the columns of the source. Of several
-renames, the last one decides.
+of the rename then compares the partitions, and gives those that differ the columns of the source. If there
+are several renames, the last one decides.
 """
 
 from __future__ import annotations

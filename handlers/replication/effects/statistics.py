@@ -76,7 +76,7 @@ def _delete_column(event: StatisticsDeleted, column: str, context: Context) -> N
 
 
 def _find_deleted_columns(event: StatisticsDeleted, owner: Table, context: Context) -> list[str]:
-    """Return the columns whose statistics the target has and the source does not have any more."""
+    """Return the columns whose statistics the target still has and the source no longer has."""
     assert event.table is not None
     table, name = event.table, event.partition_name
     columns = [column.name for column in owner.sd.cols or []]

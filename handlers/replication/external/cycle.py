@@ -158,7 +158,7 @@ class ExternalCycle:
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
 
     def _write_list(self, tables: Iterable[TableDirectories]) -> None:
-        """Write the list of directories, of which a reader sees the old or the new one; raise
+        """Write the list of directories atomically: a reader sees the old or the new one; raise
         FilesUnavailable.
         """
         if self._settings.list_directory is None:
@@ -178,7 +178,9 @@ class ExternalCycle:
             ) from error
 
     def _find_missing(self, tables: Iterable[TableDirectories], counts: TreeCounts) -> Iterator[TableProblem]:
-        """Yield the tables without a directory of which the source has statistics or partitions with rows."""
+        """Yield the tables without a directory for which the source has statistics or partitions with
+        rows.
+        """
         db, missing = self._context.policy.source_db, set(counts.missing_roots)
         for each in tables:
             if each.root in missing and expects_rows(self._source, db, each.table, each.root):

@@ -156,7 +156,7 @@ class DirectoryCopier:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
 
     def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries without those of unusable names, which it reports; the others can be copied."""
+        """Return the entries with usable names, which can be copied; report the others."""
         safe, errors = _split_safe(tree, entries)
         if errors:
             others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""

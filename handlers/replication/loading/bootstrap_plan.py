@@ -41,7 +41,7 @@ class PlannedTable:
 
 
 def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
-    """Yield the tables that a bootstrap of the policy would load now, by name, without those that vanish
+    """Yield the tables that a bootstrap of the policy would load now, by name, except those that vanish
     meanwhile.
     """
     for name in list_tables(tools.source, tools.policy):

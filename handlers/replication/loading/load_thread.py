@@ -155,7 +155,7 @@ class LoadThread:
         self._due_s.pop(table, None)
 
     def cancel(self, table: str) -> None:
-        """Stop the load of ``table``, if it runs, and wait until it touches nothing any more; discards its
+        """Stop the load of ``table``, if it runs, wait until it no longer touches anything, and discard its
         result.
 
         Raises Transient if it does not end: replay must not change the table meanwhile, and repeats the

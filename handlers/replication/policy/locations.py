@@ -18,13 +18,13 @@ rule for a property whose value is a location:
 If the target chooses the location and it is not known yet, the properties of 1 and 2 are left out until it
 is.
 
-The location and ``path`` of a table of Spark's data sources (``using parquet``) are the same directory as a
-rule. They differ
+The location and ``path`` of a table of Spark's data sources (``using parquet``) are usually the same
+directory. They differ
 
 * for an external table of a format that Hive cannot read (csv, json, text): its location is a placeholder
   that never exists;
 * after Hive has moved or renamed the table, or Spark has renamed one that a metastore of Hive 4 made
-  external. Hive then reads the one, and Spark the other.
+  external. Hive then reads one directory, and Spark the other.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def has_placeholder(table: Table) -> bool:
 
 
 def list_row_directories(table: Table) -> tuple[str, ...]:
-    """Return the directories of a table, without those of its partitions; the first one usually exists."""
+    """Return the directories of a table, except those of its partitions; the first one usually exists."""
     path, location = find_spark_path(table), table.sd.location
     if path is None:
         return () if location is None else (location,)
@@ -207,9 +207,7 @@ def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item
 
 
 def _move_skewed(places: Mapping[tuple[str, ...], str], relocation: Relocation) -> dict[tuple[str, ...], str]:
-    """Return the directories of skewed values, without those that are not below the source's; file systems do
-    not matter.
-    """
+    """Return the directories of skewed values that are below the source's; file systems do not matter."""
     source, moved = relocation.source, {}
     for values, place in places.items():
         path = parse_location(place).path

@@ -14,8 +14,8 @@ Most events of a source with many databases can have no effect here (``Dispatche
 reads these events again, and they have no effect again: the state that decides about them is the recorded
 one.
 
-The target's own position need not be written each time: a run that has its state does not need it. It is
-written
+The target's own position need not be written each time: a run that has its state does not need it. Replay
+writes it
 
 * ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the
   first of them. If many policies of the target have something to write, each waits for its turn
@@ -24,7 +24,7 @@ written
 * before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target
   yet;
 * before an event that creates, drops or renames a table, if an event since the last write concerns a table of
-  that name. A run that lost its state repeats the events since, and would take one table for the other;
+  that name. A run that lost its state repeats the events since, and would mistake one table for the other;
 * when there is nothing to apply, in such a turn, and every ``TARGET_POSITION_S`` if no event concerns the
   policy, or less often with many policies (``idle_turns``);
 * before a pause, and when the policy is closed.
@@ -259,7 +259,7 @@ class TargetProgress:
             self.raise_position()
 
     def close(self) -> None:
-        """Give up the turns of this policy."""
+        """Release the turns of this policy."""
         self._note_raised()
 
     def _note_raised(self) -> None:

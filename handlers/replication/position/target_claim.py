@@ -115,7 +115,7 @@ class TargetClaim:
         """Return the target's position without a claim;
         raise Fenced unless the database is as this state left it.
 
-        Does not ask the source, because it may be gone.
+        Does not query the source, because it may be gone.
         """
         self._require_same_database()
         database, claim = self._context.policy.target_db, self._load_claim()

@@ -28,7 +28,7 @@ from handlers.replication.tables.table_loads import Reason, TableLoad
 
 
 KEPT: Final = "tideline.quarantine"
-"""Name of the first parameter; further ones have ``.1``, ``.2`` and so on behind it."""
+"""Name of the first parameter; further ones have the suffix ``.1``, ``.2`` and so on."""
 PAUSED: Final = "tideline.paused"
 """Name of the parameter with the Unix time since which the policy is paused; missing if it is not."""
 NOTHING: Final = "-"

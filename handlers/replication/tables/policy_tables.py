@@ -1,4 +1,4 @@
-"""All facts about the tables of one policy, by their names at the source. They have one owner, because a
+"""All facts about the tables of one policy, by their names at the source. One object owns them, because a
 rename or drop concerns all of them: an entry under a former name would later be mistaken for that of another
 table. A further kind of entry is one field and one line of ``_followed`` or ``_stored``.
 """

@@ -157,7 +157,7 @@ class LeftTables(TableEntries[LeftTable]):
             self.put(LeftTable(table, int(time.time())))
 
     def keep_only(self, present: Iterable[str]) -> None:
-        """Forget the tables that the target does not have any more."""
+        """Forget the tables that the target no longer has."""
         names = set(present)
         for entry in self.entries():
             if entry.table not in names:

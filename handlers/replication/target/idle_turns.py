@@ -1,8 +1,8 @@
-"""When a policy does its periodic tasks in quiet times. For one policy, these tasks are cheap: a check of the
-target, a write of its position. For hundreds of policies, the daemon would do nothing else. So the policies
-of a target take turns, at most ``per_s`` a second over all of them. After a turn, a policy waits until all
-others could have had theirs, so none is left out. Nothing depends on how soon a turn comes: applying events,
-and checking the claim before every write, need none.
+"""Decides when a policy does its periodic tasks in quiet times. For one policy, these tasks are cheap: a
+check of the target, a write of its position. For hundreds of policies, the daemon would do nothing else. So
+the policies of a target take turns, at most ``per_s`` a second over all of them. After a turn, a policy waits
+until all others could have had theirs, so none is left out. A late turn does no harm: applying events, and
+checking the claim before every write, need no turn.
 """
 
 from __future__ import annotations

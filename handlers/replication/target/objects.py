@@ -1,10 +1,10 @@
 """The target's form of a source table or partition: functions from struct to struct.
 
 The rules are those of Hive's own REPL LOAD (reference: hive-replication.md §3, §5, §6) and of a real Hive 4
-metastore. Clears ids that only the source can assign (table id, transaction id). The target chooses the
+metastore. Ids that only the source can assign are cleared (table id, transaction id). The target chooses the
 location of managed tables; locations of external tables are mapped below the policy's base. Everything else
 stays unchanged, so that parameters and statistics compare equal on both sides. Only ``translate_plain_table``
-asks the target, for its settings.
+queries the target, for its settings.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class TargetPosition:
         self.written, self._attempted = None, None
 
     def release(self, change: Callable[[Database], Database]) -> None:
-        """Give up the claim with this last ``change`` of the database, which removes the parameters checked
+        """Release the claim with this last ``change`` of the database, which removes the parameters checked
         here.
         """
         with self._lock:

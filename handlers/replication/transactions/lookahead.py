@@ -52,8 +52,8 @@ JOINED_MIN: Final = 3
 not repay.
 """
 _AWAITED: Final = 8
-"""Open transactions per table for which replay waits before it allocates; further ones that are open by then
-are joined.
+"""Number of open transactions per table for which replay waits before it allocates; it joins further ones
+that are open then.
 """
 
 
@@ -190,8 +190,8 @@ class WriteIdLookahead:
             yield each
 
     def _select(self, event: WriteIdsAllocated) -> Iterator[WriteIdOfTxn]:
-        """Yield the write ids of an event that ``dispatch`` will find new at its turn,
-        without those that replace one of the same transaction.
+        """Yield the write ids of an event that will be new to ``dispatch`` at its turn, except those that
+        replace one of the same transaction.
         """
         context, table = self._context, event.table
         if table is None or not context.in_scope(event.db, table) or not context.policy.copies_rows(table):

@@ -3,8 +3,8 @@
 Their transactions will be aborted, and a Hive 4 target forgets aborted transactions within seconds: it then
 counts every file under their write ids, and answers ``count(*)`` from their statistics. Copies may have
 started for a transaction whose commit is not replayed (``files.start_early_copies``), even in a killed
-process. So this examines the target itself and not the memory of this process: every table with an open write
-id, all its partitions, and every directory of such a write id.
+process. So this module examines the target itself, not the memory of this process: every table with an open
+write id, all its partitions, and every directory of such a write id.
 """
 
 from __future__ import annotations

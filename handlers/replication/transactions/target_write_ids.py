@@ -1,14 +1,15 @@
 """The target's knowledge of a write id: open, committed or not allocated there.
 
-Replay asks in four situations. After commits, it proves that the write ids are visible (``CommitProofs``),
-because Hive answers a wrong commit with success. Before files are removed from the target, it makes sure that
-no reader counts them: a killed run may have committed the transaction, and only the record of it is missing.
-Before files are copied for a write id that the write-id mapping does not know (the state file was lost), it
-makes sure that the target has allocated it. After a loss of the state file, it finds out whether an event
-that allocates write ids was already applied, and whether its transaction has ended since.
+Replay needs it in four situations. After commits, it proves that the write ids are visible
+(``CommitProofs``), because Hive answers a wrong commit with success. Before files are removed from the
+target, it makes sure that no reader counts them: a killed run may have committed the transaction, and only
+the record of it is missing. Before files are copied for a write id that the write-id mapping does not know
+(the state file was lost), it makes sure that the target has allocated it. After a loss of the state file, it
+finds out whether an event that allocates write ids was already applied, and whether its transaction has ended
+since.
 
-Readers use the table's list of valid write ids, so the list decides. If it does not say, because it is cut or
-the metastore has forgotten the id, the state of the transaction decides.
+Readers use the table's list of valid write ids, so the list decides. If the list does not contain the id,
+because it is cut or the metastore has forgotten the id, the state of the transaction decides.
 """
 
 from __future__ import annotations

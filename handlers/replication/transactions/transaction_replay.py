@@ -254,8 +254,8 @@ class TransactionReplay:
         return True
 
     def _end_unused(self, event: TxnCommitted | TxnAborted, source_txn: SourceTxn | None) -> bool:
-        """Abort a transaction that was opened ahead,
-        and whose tables are not followed any more; return whether it is one.
+        """Abort a transaction that was opened ahead and whose tables are no longer followed; return whether
+        this applies.
         """
         if source_txn is not None or not self.lookahead.is_unused(event.txn_id):
             return False

@@ -64,8 +64,8 @@ class RecentChanges:
     say."""
 
     def read(self, after: int, upto: int) -> None:
-        """Read the events above ``after`` and up to ``upto``;
-        raise GapDetected if the log does not have them any more.
+        """Read the events above ``after`` and up to ``upto``; raise GapDetected if the log no longer has
+        them.
         """
         if self._from_id < 0 or after < self._from_id:
             self._from_id = self._upto_id = after

@@ -90,7 +90,7 @@ class Description:
         return sum(file.size_bytes for tree in trees for file in tree.values())
 
     def written_ids(self) -> set[int]:
-        """Return the write ids of which there are files that were not compacted."""
+        """Return the write ids with files that were not compacted."""
         return {
             directory.last
             for directory, files in self.acid_files.items()

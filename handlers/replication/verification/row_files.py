@@ -1,5 +1,5 @@
-"""Which files hold the rows of a table that readers see, and in which form:
-for comparisons of rows by an engine.
+"""Selects the files with the rows that readers of a table see, and their form, for comparisons of rows by an
+engine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Verifies a policy table by table:
-compares both sides as of one event of the source, while both are written to.
+"""Verifies a policy table by table: compares both sides as of one event of the source, while writers change
+both.
 
 One comparison of a table has these steps:
 

@@ -27,7 +27,7 @@ class Query:
     namespace: str | None
     """The database of tables without one; None if the query does not say."""
     catalog: str | None = None
-    """The catalog of which the metastore is, in front of the database."""
+    """The metastore's catalog, as a prefix of the database."""
 
 
 @dataclass(frozen=True, slots=True)

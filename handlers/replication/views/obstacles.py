@@ -115,9 +115,7 @@ class _Search:
     def _read_tables(
         self, names: Iterable[tuple[str, str]], policy: Policy
     ) -> Iterator[tuple[Table, Policy]]:
-        """Yield the tables of a query, with the policies that replicate them, without those that no longer
-        exist.
-        """
+        """Yield the existing tables of a query, with the policies that replicate them."""
         for db, group in _group(names).items():
             owners = {table: owner for table in group if (owner := policy.find_owner(db, table)) is not None}
             tables: list[Table] = []

@@ -2,8 +2,8 @@
 
 Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its
 column fits after the column is widened in place, and says nothing about text. The kinds are therefore counted
-apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours before
-a widening need no correction: those values fit the wider type and no longer count.
+separately, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours
+before a widening need no correction: those values fit the wider type and no longer count.
 
 An announcement precedes the promotion by some hours: enough for a user to pin the key to its type instead.
 """

@@ -72,7 +72,7 @@ _UNESCAPED: Final = re.compile(
     rf"{_COMMON}|(?P<string>'[^']*+'|\"[^\"]*+\")|{_DATE}|(?P<integer>-?\d+(?!\w))|(?P<name>[^\s(),<>=!'\"`]+)",
     re.ASCII | re.VERBOSE,
 )
-"""Spark writes every name of a column as it is, ``a-b`` too."""
+"""Spark writes every column name unchanged, even ``a-b``."""
 _INTEGER_DIGITS_MAX: Final = 19
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _find_texts: Final = re.compile(_STRING, re.DOTALL).findall

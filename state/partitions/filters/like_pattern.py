@@ -116,7 +116,7 @@ class _Piece:
         return _Piece(len(piece), tuple(parts), re.compile(expression, re.DOTALL))
 
     def end_at(self, text: str, start: int) -> int:
-        """Return the end of the piece if it begins at ``start``, else -1."""
+        """Return the end of the piece if it begins at ``start``, otherwise -1."""
         if start + self.size > len(text):
             return -1
         if self.expression is not None:

@@ -1,7 +1,7 @@
-"""Rewrites filters for a metastore of Hive 4:
-those of old clients (``translate_filter``), and those that a database would read otherwise.
+"""Rewrites filters for a metastore of Hive 4: those of old clients (``translate_filter``), and those that a
+database would evaluate differently.
 
-Hive 4 reads three things of clients of Hive 2 and 3 in another way, the first of them silently:
+Hive 4 reads filters of Hive 2 and 3 clients differently in three cases. Only the first fails silently:
 
 - LIKE: old clients write ``.*`` and ``.``, Hive 4 reads ``%`` and ``_``. ``ds like "2024.*"`` finds nothing.
 - Columns named ``date``, ``timestamp``, ``is``, ``true`` or ``false``: Hive 4 requires backquotes.
@@ -9,8 +9,9 @@ Hive 4 reads three things of clients of Hive 2 and 3 in another way, the first o
   with double quotes.
 
 Spark writes texts into patterns without escaping them, so its ``.`` means a dot and Hive's any character. The
-translation matches both; Spark checks every partition again. Whether a pattern is one of old clients shows in
-its form, because clients such as Spark connect again at any time: only old ones write ``.*``.
+translation matches both; Spark checks every partition again. The form of a pattern shows whether an old
+client wrote it, because only old clients write ``.*``. Knowledge about a connection is not enough: clients
+such as Spark connect again at any time.
 
 Readers compare texts by their bytes. A metastore's comparisons differ in ways that lose partitions
 (``compare_by_bytes``):
@@ -21,8 +22,8 @@ Readers compare texts by their bytes. A metastore's comparisons differ in ways t
 - Hive 4.1 and later compare names as well. ``s != 'x_y'`` reads ``_`` and ``%`` as wildcards, and ``hr = 7``
   does not find ``hr=07``.
 
-The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. Extra
-matches of a database stay: ``s = 'a'`` may find ``'a '``.
+On a database that compares bytes, the rewritten filter finds the same partitions. It uses LIKE, which never
+pads. Extra matches of a database remain: ``s = 'a'`` may find ``'a '``.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class ClientVersion(Enum):
 
 
 def translate_filter(text: str, client: ClientVersion = ClientVersion.UNKNOWN) -> str:
-    """Return the filter in the language of Hive 4; return an unreadable one, and one of the same meaning,
-    unchanged.
+    """Return the filter in the language of Hive 4, unchanged if it is unreadable or has the same meaning
+    there.
     """
     if client is ClientVersion.NEW:
         return text

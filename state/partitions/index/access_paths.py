@@ -8,10 +8,10 @@ are sorted and disjoint: no partition is read twice, and no merge follows.
 A key may begin with any column: the table's own keys begin with the first column, a posting begins with its
 column and continues with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
 
-That says little about the number of keys. So ``PathChoice`` reads the keys of all possible paths side by
-side, in rounds, and takes the path that ends first. This reads at most about twice as many keys of each path
-as the answer will. If no single path is short, each alternative of an OR may have its own. A cache keeps the
-plans of filters.
+This does not show the number of keys. So ``PathChoice`` reads the keys of all possible paths side by side, in
+rounds, and takes the path that ends first. This reads at most about twice as many keys of each path as the
+answer will. If no single path is short, each alternative of an OR may have its own. A cache keeps the plans
+of filters.
 """
 
 from __future__ import annotations

@@ -40,8 +40,7 @@ ALL: Final = "every partition"
 NONE: Final = "no partition"
 _is_plain: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _WITH_NEIGHBOURS: Final = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.TIMESTAMP})
-"""Kinds of which the value after another is longer to write: ``<= '1.5'`` instead of
-``< '1.5000000000000002'``."""
+"""Kinds whose next value is longer to write: ``<= '1.5'`` instead of ``< '1.5000000000000002'``."""
 
 
 class _Edge(NamedTuple):

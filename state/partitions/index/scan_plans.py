@@ -1,10 +1,10 @@
 """Scan plans: the boxes of the key space in which a filter can be true.
 
-FilterPlan, ScanPlan and MultiScanPlan of the seed document, as immutable values (Hive's own planner shared
-parts between plans and modified its left operand). A ScanPlan is a box: for some columns, the set that their
-fields must be in. AND intersects boxes; OR collects them and merges those that fit. A plan may be wider than
-its filter and records it (``is_exact``); it is never narrower. If a filter would need more than ``BOXES_MAX``
-boxes, hulls of neighbouring boxes replace them.
+The counterparts of FilterPlan, ScanPlan and MultiScanPlan in Hive's own planner, as immutable values (that
+planner shares parts between plans and modifies its left operand). A ScanPlan is a box: for some columns, the
+set that their fields must be in. AND intersects boxes; OR collects them and merges those that fit. A plan may
+be wider than its filter and records it (``is_exact``); it is never narrower. If a filter would need more than
+``BOXES_MAX`` boxes, hulls of neighbouring boxes replace them.
 """
 
 from __future__ import annotations

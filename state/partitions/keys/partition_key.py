@@ -6,7 +6,7 @@ then its name, then the start of each; and partition names.
     key  = prefix  field_1 .. field_n  name 00  start_1 .. start_n  start_name  n
                                                └ u16 each, counted back from here ┘ u8
 
-This layout has three properties (two required by the seed document, and one more):
+This layout has three properties:
 
 - The order of bytes is the order of values, compared with ``memcmp``. Every field is prefix-free, so two
   different rows of fields differ before their names begin, and equal rows have equal positions.
@@ -104,7 +104,7 @@ def field(key: bytes, column: int) -> bytes:
 
 @lru_cache(maxsize=COLUMNS_MAX + 1)
 def name_reader(columns: int) -> Callable[[bytes], bytes]:
-    """Return what reads the partition's name, in UTF-8, from a key with this number of columns."""
+    """Return a function that reads the partition's name, in UTF-8, from a key with this number of columns."""
     tail = 2 * columns + 3
 
     def read(key: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """A listing of all partitions of one table, as timelines: computed without the store, then written in steps.
 
-A table may have millions of partitions, so neither may take place in one transaction, or keep every partition
-as objects in memory. It reads the listing twice: the first pass collects and sorts the values of each
+A table may have millions of partitions, so neither step may run in one transaction or keep an object for
+every partition in memory. It reads the listing twice: the first pass collects and sorts the values of each
 timeline, which decides on strays; the second writes the entries of each partition, under its own number.
 ``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
 """

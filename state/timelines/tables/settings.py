@@ -119,8 +119,7 @@ def detect_time_columns(
     ignored: Iterable[str],
     known: Iterable[str] = (),
 ) -> list[str]:
-    """Return the columns of which the values in ``specs`` are valid partition values;
-    none if there are no specs.
+    """Return the columns whose values in ``specs`` are valid partition values; none if there are no specs.
 
     One value in a hundred may be something else. ``ignored`` are values without meaning for this decision,
     such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too

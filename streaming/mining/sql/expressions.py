@@ -244,8 +244,8 @@ def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
 
 
 def _is_document(value: Value) -> bool:
-    """Whether a value is the raw column itself,
-    of which only a variant or JSON type has members in brackets (Snowflake, BigQuery).
+    """Whether a value is the raw column itself. It has members in brackets only as a variant or JSON type
+    (Snowflake, BigQuery).
     """
     return bool(value) and not any(each.members or each.is_parsed for each in value or ())
 

@@ -76,7 +76,7 @@ class Loader:
         return self._awaited is not None and not self._awaited.done()
 
     def abandon(self) -> None:
-        """Give up the load under way, because of a failure; its table still waits."""
+        """Abandon the current load after a failure; its table still waits."""
         if self._steps is not None:
             self._steps.close()
         self._steps = self._awaited = None

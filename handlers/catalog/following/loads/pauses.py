@@ -1,8 +1,8 @@
-"""When loads pause: those of failed tables so that tries take at most a tenth of the time,
-and all of them if no table may be the cause.
+"""Decides when loads pause: those of failed tables, so that tries take at most a tenth of the time, and all
+loads if the cause is probably not a table.
 
-Times are Unix times, which another clock may set back; a pause that would last for longer than the longest
-one is over.
+Times are Unix times, which another clock may set back; so a pause that would be longer than the longest one
+is over.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class LoadSteps:
         return finished
 
     def check_columns(self, name: str, _reason: str) -> Steps:
-        """Find out whether appended columns have reached the table's partitions; return True if not, which
+        """Determine whether appended columns have reached the table's partitions; return True if not, which
         makes a load unnecessary.
         """
         check, before = self._checks.get(name), self._states.state(name)

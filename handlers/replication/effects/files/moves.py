@@ -1,7 +1,7 @@
-"""Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
+"""Replay of SET LOCATION, which gives a table or partition the files of another directory.
 
-Hive then moves no file, and readers see the content of the new directory. Replay completes the target's copy
-of that directory first. The change of the metadata then shows it in one step, as at the source. The old
+Hive moves no file, and readers see the content of the new directory. Replay completes the target's copy of
+that directory first. The change of the metadata then shows it in one step, as at the source. The old
 directory keeps its files at the source as well.
 
 The target's directory depends only on the source's: a repeated event finds its work done. That also works for
@@ -28,7 +28,7 @@ If the table or the partition has another name since, the metastore has moved it
 missing, or those of a newer table or partition of that name are in their place. The log shows the rename only
 later. After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``).
 The replay of a rename up to that event compares the target's directory with the source's at its new place,
-and copies its files. This is such a copy as well: of several renames, the last one decides. If the source is
+and copies its files. This counts as such a copy too, so the last of several renames decides. If the source is
 down, every later rename counts.
 """
 
@@ -302,8 +302,8 @@ def _may_lack_files(
 
 
 def _complete_partitions(table: str, owner: Table, context: Context) -> None:
-    """Complete all partitions, wherever they are at the source now;
-    skip those that it does not have any more.
+    """Complete all partitions, at their current locations at the source; skip those that the source no longer
+    has.
     """
     names = context.target.partition_names(context.policy.target_db, table)
     keys = partition_key_names(owner)

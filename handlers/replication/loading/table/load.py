@@ -61,8 +61,8 @@ PARTITIONS_PAGE: Final = 500
 
 
 def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None = None) -> LoadedTable:
-    """Load the table of ``load`` and return as of which event and write id;
-    a repetition continues an unfinished load.
+    """Load the table of ``load`` and return the event and write id of the load; a repetition continues an
+    unfinished load.
 
     It runs in any thread and uses nothing of the replay's context. If the source has no such table, the load
     drops the target's, and the result says so. The caller records the result with ``TableLoads.finish``, and

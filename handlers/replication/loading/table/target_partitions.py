@@ -156,7 +156,7 @@ def _settle(
 ) -> TargetPartition:
     """Complete the definition of a partition by facts known once it exists.
 
-    Statistics that hold for the snapshot get its write id and not theirs: readers only ask whether it is
+    Statistics that hold for the snapshot get its write id instead of theirs: readers only test whether it is
     valid, and one call can alter the partitions.
     """
     definition.sd.location = None if present is None else present.sd.location
@@ -180,7 +180,7 @@ def is_same_definition(wanted: Partition, present: Partition) -> bool:
 
 
 def _identify(partition: Partition) -> tuple[object, ...]:
-    """Return the fields without those with their own comparison; Hive returns a write id below 1 if there is
+    """Return the fields, except those with their own comparison; Hive returns a write id below 1 if there is
     none.
     """
     return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))

@@ -48,7 +48,7 @@ class BaseNames:
         self._context = context
         self._lookahead = lookahead
         self._oldest: set[tuple[int, str]] = set()
-        """Transactions and tables of which no older write is open; none will be later."""
+        """Transactions and tables without an open older write, now and later."""
 
     def find_suffix(self, event: FilesWritten) -> str:
         """Return the suffix of the bases of a write;

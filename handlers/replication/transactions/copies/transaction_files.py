@@ -291,8 +291,8 @@ class TransactionFiles:
         return infos
 
     def discard_transaction(self, txn_id: int) -> list[str]:
-        """Discard all copied files of a transaction; return the tables that had some, without those
-        committed.
+        """Discard the copied files of a transaction, except committed ones; return the tables that had
+        some.
         """
         transaction = self._of(txn_id)
         tables = group_by_table(transaction.writes)

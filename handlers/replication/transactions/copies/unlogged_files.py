@@ -6,8 +6,8 @@ transaction touched and that has no write event. The relay does that soon after 
 (``relay.list_partitions``); a replica does it for the rest, perhaps much later.
 
 By then the partition may have been dropped, renamed or compacted, and nothing in the log names the place of
-its files. Then it loads the table again (``LoadFollower.load_unlogged``), because the source still has its
-rows, and later statements explain the rest.
+its files. The replica then loads the table again (``LoadFollower.load_unlogged``), because the source still
+has its rows, and later statements explain the rest.
 
 **Buckets.** A bucketed insert-only table has a file for each bucket of a write, even for those without rows.
 The write events of an insert with dynamic partitions lack the latter (seen with 4.2), so they are listed in
@@ -167,7 +167,7 @@ def _list_unlogged(writes: Sequence[PendingWrite], context: Context) -> list[Sou
 
 
 def _copy(write: PendingWrite, files: Iterable[SourceFile], context: Context) -> PendingWrite:
-    """Copy files into the directories of a write, without those that vanish."""
+    """Copy files into the directories of a write; skip those that vanish."""
     place = context.table_cache.location(write.table, write.partition_name)
     root = context.table_cache.location(write.table)
     tasks = [build_copy_task(file, place, table_root=root, base_suffix=write.base_suffix) for file in files]
