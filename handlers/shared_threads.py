@@ -69,7 +69,7 @@ class SharedThreads:
         self._closed = False
 
     def user(self, jobs_max: int) -> ThreadUser:
-        """Return a further user, with at most so many jobs at a time."""
+        """Return another user, with this maximum number of jobs at a time."""
         assert jobs_max >= 1, jobs_max
         return ThreadUser(self, jobs_max)
 

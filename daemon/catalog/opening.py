@@ -29,8 +29,8 @@ from state.value_text import count_text
 
 
 def _leave_unchanged(_: Transaction) -> None:
-    """Convert nothing: timelines of a file without ignored values say so,
-    and an older version must not forget to record them.
+    """Convert nothing: timelines of a file without ignored values record this, and the new version keeps
+    older versions from opening the file, because they would not record ignored values.
     """
 
 

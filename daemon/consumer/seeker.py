@@ -77,7 +77,7 @@ class Seeker:
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
     def look_back(self, position: Position, records: int) -> Position:
-        """Return an earlier position, by ``records`` if the topic has so many; raise the errors of
+        """Return a position that is ``records`` earlier, or less if the topic has fewer; raise the errors of
         ``seek``.
         """
         end = self.seek(position).offset

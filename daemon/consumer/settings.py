@@ -60,7 +60,8 @@ class SharingSettings:
     """Limits of the events that wait for one projection. One that exceeds them leaves the shared reader.
     Reading pauses while half of them wait for every projection."""
     backlogs_bytes: int = 64 * 1024 * 1024
-    """Limit of the events that wait for all projections together. Above it, the one with most leaves."""
+    """Limit of the events that wait for all projections together. Above it, the projection with the most
+    events leaves."""
     ahead_events: int = 20_000
     """A projection that is further ahead moves the shared reader on."""
     start_s: float = 30.0

@@ -46,8 +46,7 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._RESOLVE,  # noqa: SLF001 - as above
     }
 )
-"""Nothing answered. The failure says nothing about the object of the request, so the message does not
-either."""
+"""No broker answered. The failure is not about the object of the request, so the message does not name it."""
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _NOT_ALLOWED: Final = frozenset(
     {

@@ -73,7 +73,7 @@ class PartitionMeasures:
         self._costs: dict[str, Counter] = {cost: getattr(metrics, name) for cost, name in _COSTS.items()}
 
     def query_answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
-        """Count a query that took ``seconds`` and matched so many partitions."""
+        """Count a query, with its duration and its number of matching partitions."""
         self._metrics.answer_s.labels(self._projection, call).observe(seconds)
         self._metrics.matched.labels(self._projection).inc(matched)
         for cost, count in costs.items():

@@ -89,7 +89,7 @@ class PartitionsOfExpression(AboutTable):
     partitions: list[dict[str, Any]]
     truncated: bool
     has_unknown: bool
-    """Whether some may not match."""
+    """Whether some of them might not match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

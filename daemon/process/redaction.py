@@ -200,7 +200,7 @@ def _parts(secret: str) -> Iterator[str]:
 
 
 def _printed_forms(secret: str) -> Iterator[str]:
-    """Yield the texts by which a library may print a secret."""
+    """Yield the forms in which a library may print a secret."""
     yield secret
     yield repr(secret)[1:-1]
     yield json.dumps(secret)[1:-1]

@@ -64,7 +64,7 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the event from which on the relay must observe open transactions; None if unknown."""
+        """Return the first event that the relay must observe again for open transactions; None if unknown."""
         value = self._store.get(self._key + _LOOK_BACK)
         return (int(value) or None) if value is not None and value.isdigit() else None
 

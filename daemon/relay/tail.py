@@ -93,8 +93,8 @@ class Tail:
         self._newest, self._newest_read_s = status.current_event_id, status.read_s
         self._look_back = outbox.look_back(self._read_to)
         self._looks_back: deque[tuple[int, int]] = deque()
-        """For each batch its last event, and the event from which to observe open transactions if the relay
-        restarts within it."""
+        """For each batch, its last event and the first event to observe again if the relay restarts within
+        it."""
         self._times: deque[tuple[int, int]] = deque()
         self._pace = Pace(settings.section.poll_min_s, settings.section.poll_max_s)
         self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()

@@ -126,7 +126,7 @@ class FollowedReplica:
 
     def settle(self) -> float:
         """Do the projection's deferred work, and take care of loads; return how long the policy may rest.
-        Each rest is longer than the one before, while nothing happens and no table waits for a load.
+        Each rest is longer than the previous one, while nothing happens and no table waits for a load.
         """
         self._projection.settle()
         rest_s = self._step_loads()

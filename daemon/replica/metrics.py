@@ -175,7 +175,7 @@ class PolicyObserver:
         )
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
-        """So many replayed transactions are open; only single policies have the oldest one."""
+        """Record the number of open replayed transactions; only single policies have the oldest one."""
         label, (former, reported) = self._label, self._open
         self._metrics.open_transactions.labels(label).inc(count - (reported if former == label else 0))
         self._open = label, count

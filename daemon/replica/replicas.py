@@ -147,7 +147,7 @@ class Replicas:
         return None if tables is None else KnownTables(tables, self.ledgers.get(policy), self._last_names)
 
     def list_loads(self, policy: str) -> list[str]:
-        """Return the tables of a policy that are being loaded or wait for it, as ``db.table``."""
+        """Return the tables of a policy that are being loaded or wait for a load, as ``db.table``."""
         found = self._by_policy.get(policy)
         return [] if found is None else [each.table for each in found.read(LOADS_OF_POLICY)]
 

@@ -41,7 +41,7 @@ def split_problem(text: str, hint: str = "") -> ProblemText:
 
 
 def _closing(text: str, begin: int) -> int | None:
-    """Return the place of the parenthesis that closes the one before ``begin``."""
+    """Return the position of the parenthesis that closes the one before ``begin``."""
     depth = 1
     for place in range(begin, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

@@ -146,8 +146,8 @@ class Outbox:
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
-        """Return the event from which on a restart after ``event_id``, the last one read, observes the log; 0
-        if it may lack allocations of open transactions.
+        """Return the first event that a restart after ``event_id``, the last one read, observes again; 0 if
+        it may lack allocations of open transactions.
         """
         if self.unlogged is None:
             return event_id + 1
@@ -232,8 +232,8 @@ _SMALLEST_BATCH: Final = 10
 class EventBatches:
     """Requests events of the notification log, in batches sized by the metastore's ability to answer.
 
-    An answer is in memory completely, on both sides. If it is too large, or does not arrive, the next request
-    is for half as many events; batches grow again while they stay small. Connects on first use; used by one
+    Both sides hold a complete answer in memory. If it is too large, or does not arrive, the next request is
+    for half as many events; batches grow again while they stay small. Connects on first use; used by one
     thread.
     """
 

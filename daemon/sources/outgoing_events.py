@@ -274,7 +274,7 @@ class EventEncoder:
             return set()
 
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
-        """Return a commit without its write events, which says why."""
+        """Return a commit without its write events, with the reason."""
         log.error(
             "the relay publishes a commit without its write events; the policies concerned read them from "
             "the metastore",
@@ -329,7 +329,7 @@ def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str |
 
 
 def _find_table(log: NotificationLog, event_id: int, db: str, tables: Sequence[str]) -> str | None:
-    """Return the one of ``tables`` that the event concerns; None if there is none."""
+    """Return the table among ``tables`` that the event concerns; None if there is none."""
     if not tables or not log.has_event(event_id, db, tables):
         return None
     while len(tables) > 1:

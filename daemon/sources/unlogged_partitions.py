@@ -106,12 +106,12 @@ class UnloggedPartitions:
 
     @property
     def knows_all(self) -> bool:
-        """True: commits say in which tables they wrote."""
+        """True: commits name the tables that they wrote into."""
         return True
 
     @property
     def first_event_id(self) -> int | None:
-        """The event from which on a restart observes the log; None if no transaction is open."""
+        """The first event that a restart observes again; None if no transaction is open."""
         return self._touched.first_event_id
 
     def start_after(self, event_id: int, *, knows_all: bool = False) -> None:  # noqa: ARG002 - see below

@@ -23,9 +23,9 @@ from state.transactions.acid_directories import MARKERS, AcidDirectory
 
 
 METADATA: Final = "_metadata_acid"
-"""The file in a base that says which program wrote the base."""
+"""The file in a base that names the program that wrote the base."""
 _BYTES_MAX: Final = 4096
-"""Hive's file has about 50 bytes; a larger one says nothing."""
+"""Hive's file has about 50 bytes; a larger one is ignored."""
 
 
 def is_ignored_base(entries: Iterable[Entry]) -> bool:

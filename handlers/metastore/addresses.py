@@ -24,7 +24,7 @@ DEFAULT_PORT: Final = 9083
 REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
 """The largest answer that a client reads into memory."""
 CONNECTIONS_MAX: Final = 32
-"""So many connections a pool has at most."""
+"""Maximum number of connections of a pool."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 _READ_BYTES: Final = 64 * 1024
 _STREAM_FACTOR: Final = 16
-"""An answer processed while it arrives may have so many times the limit."""
+"""An answer processed while it arrives may be this many times larger than the limit."""
 _GARBAGE: Final = (
     TTransportException,
     TProtocolException,

@@ -167,7 +167,7 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in so many rows is below ``fill_min``; if uncertain, the answer of
+    """Whether a fill rate observed in this number of rows is below ``fill_min``; if uncertain, the answer of
     ``is_column`` stays.
     """
     least, most = _bound_rate(rate, rows)

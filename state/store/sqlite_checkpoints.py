@@ -41,7 +41,7 @@ PAGE_BYTES: Final = 4096
 DUE_BYTES: Final = 16 * 1024 * 1024
 """Bytes written at most (as if each row had a separate page) beyond which a copy begins."""
 RESTART_BYTES: Final = 16 * 1024 * 1024
-"""Length of the WAL file's used part from which on it starts again, if no snapshot is open."""
+"""Used length of the WAL file at which it starts again, if no snapshot is open."""
 PAUSE_S: Final = 0.25
 """Time between two copies, which leaves the disk mostly to commits."""
 

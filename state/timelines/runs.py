@@ -36,7 +36,7 @@ NONE: Final = "\N{MIDDLE DOT}"
 _MAP_BYTES_MAX: Final = 1 << 20
 """Ordinals between the ends of a set with a map: two years of minutes."""
 _MAP_AFTER: Final = 1024
-"""Look-ups before a map pays."""
+"""Number of look-ups after which a map is worth its cost."""
 _MAPS_MAX: Final = 64
 _mapped: Final[deque[ref[Runs]]] = deque()
 """The sets with a map, the newest last."""

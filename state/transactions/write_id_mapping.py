@@ -93,7 +93,7 @@ class WriteIdMapping:
         return None if ids is None else ids.to_valid_write_ids(table)
 
     def list_valid_write_ids(self, tables_max: int) -> tuple[ValidWriteIds, ...]:
-        """Return the lists of at most so many tables, as ``valid_write_ids`` does."""
+        """Return the lists of at most this number of tables, as ``valid_write_ids`` does."""
         tables = islice(self._entries.tables.items(), tables_max)
         return tuple(ids.to_valid_write_ids(table) for table, ids in tables)
 

@@ -63,7 +63,7 @@ def run(
 def prepare() -> Path:
     """Write the class archive, with which drivers of this installation start faster; return its path.
 
-    Runs a driver for an invented table in a temporary directory. Raises ConfigError and StateLocked.
+    Runs a driver for a dummy table in a temporary directory. Raises ConfigError and StateLocked.
     """
     from streaming.driver.assembly import lock_path
     from streaming.driver.class_archive import NAME, build_training, replace_archive

@@ -123,8 +123,8 @@ def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodLabel:
-    """The label by which the drivers of one table,
-    or of one policy's copy jobs, find the pods of former ones.
+    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former
+    drivers.
     """
 
     name: str

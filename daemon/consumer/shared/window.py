@@ -25,7 +25,7 @@ from state.event_log.positions import Position
 
 @dataclass(frozen=True, slots=True)
 class SharedEvent:
-    """An event with the shared knowledge of its source's projections about it."""
+    """An event, with the facts about it that the projections of its source share."""
 
     event: Event
     size_bytes: int
@@ -118,7 +118,7 @@ class EventWindow:
         return self.start.expected() <= position.expected()
 
     def is_far_ahead(self, position: Position) -> bool:
-        """Whether the end is so far before ``position`` that it is not worth waiting for it."""
+        """Whether the end is too far before ``position`` to wait for it."""
         return position.event_id - self.end.event_id > self._settings.ahead_events
 
     def join(self, interest: Interest, position: Position) -> Member:
@@ -207,7 +207,7 @@ class EventWindow:
                 yield member
 
     def _find_excessive(self, members: Collection[Member]) -> Iterator[Member]:
-        """Yield the members for which too much waits."""
+        """Yield the members with too many waiting events."""
         limits = self._settings
         for member in members:
             # The number of waiting events has a limit for each member, and for all together.

@@ -35,8 +35,8 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelection:
-    """The partitions of a call.
-    Reading them raises NotAnswered if a metastore may not find them, or order them differently.
+    """The partitions of a call. Reading them raises NotAnswered if a metastore might not find them, or might
+    order them differently.
     """
 
     selection: Selection | NamedRows

@@ -48,7 +48,7 @@ class ServerRules:
     dialect: Dialect | None
     is_hive_4: bool = False
     has_catalogs: bool = True
-    """Whether the name of a database may contain its catalog; Hive 2 takes such a name for that of a
+    """Whether the name of a database may contain its catalog; Hive 2 mistakes such a name for that of a
     database.
     """
 

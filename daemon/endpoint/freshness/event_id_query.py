@@ -40,7 +40,7 @@ class EventIdQuery:
         )
         self._upstream: Upstream | None = None
         self._is_reused = False
-        """Whether the connection had served a query before the one under way."""
+        """Whether the connection had served a query before the current one."""
 
     def send(self) -> None:
         """Send the query; raise MetastoreUnavailable, AmbiguousCall."""

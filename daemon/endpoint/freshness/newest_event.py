@@ -94,7 +94,7 @@ class EventQuery(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An observation that may still be under way."""
+    """An observation that may still be in progress."""
 
     newest: NewestEvent
     number: int

@@ -65,7 +65,7 @@ class TurnQueue:
         self._tasks: set[Task] = set()
         """Those that have not ended."""
         self._ready: deque[Task] = deque()
-        """The one that waits longest first."""
+        """Ready tasks; the one that has waited longest comes first."""
         self._resting: list[tuple[float, int, Task]] = []
         """A heap by due time. The entries of woken tasks stay until that time."""
         self._order = count()

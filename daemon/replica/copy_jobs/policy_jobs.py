@@ -50,7 +50,9 @@ def build_jobs(
 
 
 def copy_job_problems(config: Config, check: Callable[[str], None] | None = None) -> Iterator[Problem]:
-    """Yield a problem for each policy whose copy jobs could not start. ``check`` raises for such a master."""
+    """Yield a problem for each policy whose copy jobs could not start. ``check`` raises for an unusable
+    master.
+    """
     sections = (
         ("policy", "policies", config.policies),
         ("policies", "policy_patterns", config.policy_patterns),

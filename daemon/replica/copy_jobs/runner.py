@@ -79,7 +79,7 @@ class SparkJobs:
         self.counters = CopyCounters()
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether a job copies so many files."""
+        """Return whether a job should copy this number of files."""
         return files > 0 and (files >= self._settings.files_min or size_bytes >= self._settings.bytes_min)
 
     def run(

@@ -62,7 +62,7 @@ class CopyStatus:
     """Attempts whose checksum differed from the recorded one."""
     failed: int = 0
     limited_s: float = 0.0
-    """Time for which copies waited because of a limit, all of them together."""
+    """Total time for which copies waited because of a limit."""
     job: JobStatus | None = None
     """The copy job that runs."""
 

@@ -45,7 +45,7 @@ class LoadStatus:
     tries: int = 0
     """How often the load failed."""
     problem: str | None = None
-    """Why it failed the last time, or for which transactions it waits."""
+    """Why it failed the last time, or the transactions for which it waits."""
     files: int = 0
     """Files on the target, of ``files_listed``."""
     size_bytes: int = 0

@@ -68,9 +68,7 @@ class Schedule:
         return self._round.popleft() if self._round else None
 
     def pause_s(self, tables: int) -> float:
-        """Return the pause between two tables with which
-        this number of tables keeps to the share per hour.
-        """
+        """Return the pause between two tables that keeps to the share per hour with this number of tables."""
         return max(self._interval_s, _HOUR_S / (self._share * max(1, tables)))
 
 

@@ -121,7 +121,7 @@ class ListedWrites:
 
     @property
     def first_event_id(self) -> int | None:
-        """The event from which on a restart observes the log; None if no transaction is open."""
+        """The first event that a restart observes again; None if no transaction is open."""
         return self._candidates.first_event_id
 
     def start_after(self, event_id: int, *, knows_all: bool = False) -> None:

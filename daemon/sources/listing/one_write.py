@@ -76,8 +76,8 @@ class PreparedWrite:
     incomplete: str | None = None
     """Why the files are missing."""
     is_check: bool = False
-    """Whether the events name partitions as those of SQL do, and the relay looks at the others only as a
-    check.
+    """Whether the events name partitions like those of SQL statements, so that the relay examines the others
+    only as a check.
     """
 
 

@@ -69,7 +69,7 @@ class CallThread:
         return future
 
     def close(self) -> None:
-        """Let the thread end after the call under way; it closes the connection."""
+        """Let the thread end after the current call; it closes the connection."""
         if not self._is_closed:
             self._is_closed = True
             self._queue.put(None)

@@ -181,14 +181,14 @@ class TimelinePublisher:
         return qualify(self._database(db), table)
 
     def close(self) -> None:
-        """Close the connection after the call under way."""
+        """Close the connection after the current call."""
         self._begun.clear()
         self.calls.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How one try ended."""
+    """The outcome of one try."""
 
     name: str
     took_s: float

@@ -60,7 +60,7 @@ class TimelineFollower:
         self.timelines = Timelines()
         self.has_discarded = True
         self._unfinished: set[int] = set()
-        """The table numbers of loads under way."""
+        """The table numbers of current loads."""
 
     @property
     def rules_text(self) -> str:

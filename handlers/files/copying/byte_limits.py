@@ -20,7 +20,7 @@ class ByteBudget:
         self._changed = threading.Condition(self._lock)
 
     def would_wait(self, size_bytes: int) -> bool:
-        """Whether a request for so many bytes would wait now."""
+        """Whether a request for this number of bytes would wait now."""
         with self._lock:
             return self._used + min(size_bytes, self._max) > self._max
 

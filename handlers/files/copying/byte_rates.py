@@ -28,7 +28,7 @@ class Urgency(IntEnum):
 
 
 class ByteRate:
-    """At most so many bytes a second for all users together; thread-safe."""
+    """A limit of bytes per second for all users together; thread-safe."""
 
     def __init__(self, bytes_per_s: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         """None: no limit."""

@@ -220,7 +220,7 @@ class BlockChecksums:
 
 @lru_cache(maxsize=8)
 def _split_many(bytes_per_crc: int) -> struct.Struct:
-    """Return a function that splits so many chunks at once; a slice for each takes twice as long."""
+    """Return a function that splits this number of chunks at once; a slice for each takes twice as long."""
     return struct.Struct(f"{bytes_per_crc}s" * CHUNKS_SPLIT)
 
 

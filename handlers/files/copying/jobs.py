@@ -24,7 +24,7 @@ from state.errors import FilesUnavailable, NotFound, TidelineError
 
 
 Outcome = Copied | TidelineError
-"""How the copy of one file ended."""
+"""The outcome of the copy of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ class CopyJobs(Protocol):
         """The totals of all jobs so far."""
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether a job copies so many files; otherwise the caller's own copy threads take them."""
+        """Return whether a job should copy this number of files; otherwise the caller's own threads copy
+        them.
+        """
 
     def run(
         self,

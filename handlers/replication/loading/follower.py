@@ -190,7 +190,7 @@ class LoadFollower:
         return bool(self._works)
 
     def _take_turn(self, load_id: str, tables: int) -> Callable[[], bool]:
-        """Return a function that says when the turn of a table is over."""
+        """Return a function that tests whether the turn of a table is over."""
         distance = self.position() - (self._works[load_id].reached if load_id in self._works else -1)
         before, turn_s = self._turns.get(load_id, (distance + 1, TURN_S / tables))
         turn_s = turn_s if distance < before else 2 * turn_s

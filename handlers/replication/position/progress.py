@@ -50,8 +50,9 @@ from state.store import Store
 
 RECORD_EVENTS: Final = 100
 RECORD_S: Final = 5.0
-"""The position is recorded within a batch after so many events with an effect, or after the first event that
-ends so long after the last record. A restart repeats at most these, and reads those without effect again."""
+"""The position is recorded within a batch after this number of events with an effect, or after the first
+event that ends so long after the last record. A restart repeats at most these, and reads those without effect
+again."""
 
 APPLIED_TIME_KEY: Final = b"applied-time"
 """The time of the last applied event at the source, for the operator of a failover."""

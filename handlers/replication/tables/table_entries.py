@@ -75,7 +75,7 @@ class TableEntries(Generic[E]):
         return bool(self._dirty)
 
     def put(self, entry: E) -> E:
-        """Add the entry, or replace the one of its table; return it."""
+        """Add the entry, or replace the entry of its table; return it."""
         self._entries[entry.table] = entry
         self._dirty.add(entry.table)
         return entry

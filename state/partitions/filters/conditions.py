@@ -26,7 +26,7 @@ Check = Callable[[bytes], bool]
 _STARTS: Final = struct.Struct(">HH")
 _CACHED_FIELDS_MAX: Final = 1 << 14
 _DISPATCHED_MIN: Final = 8
-"""Alternatives with a value in one column from which a look-up by this value pays."""
+"""Number of alternatives with a value in one column above which a look-up by this value is faster."""
 
 
 @dataclass(frozen=True, slots=True)

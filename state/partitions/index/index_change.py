@@ -90,8 +90,8 @@ class IndexChange:
     def add(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
         """Add a partition, or replace its payload.
 
-        The index stores ``payload`` without reading it. Raises NotFound without such a table,
-        BadPartitionValue if there are not as many values as columns, LimitExceeded if the values are too
+        The index stores ``payload`` without reading it. Raises NotFound for an unknown table,
+        BadPartitionValue if the numbers of values and columns differ, LimitExceeded if the values are too
         long.
         """
         records.put(self._txn, self._begin_writing(name), values, payload)
@@ -112,7 +112,7 @@ class IndexChange:
         self.add(name, new, payload)
 
     def columns(self, name: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns, including this change; raise NotFound without such a table."""
+        """Return a table's partition columns, including this change; raise NotFound for an unknown table."""
         return self._known(name).key_schema.columns
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:

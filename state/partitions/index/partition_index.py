@@ -97,7 +97,7 @@ class PartitionIndex:
         return self._tables.names()
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns; raise NotFound without such a table."""
+        """Return a table's partition columns; raise NotFound for an unknown table."""
         return self.table(table).key_schema.columns
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
@@ -257,7 +257,7 @@ class PartitionIndex:
         return table
 
     def version(self, name: str) -> bytes | None:
-        """Return the version of a table's rows, None if unknown; raise NotFound without such a table.
+        """Return the version of a table's rows, None if unknown; raise NotFound for an unknown table.
 
         Two readers with the same number and version of a table contain the same rows.
         """

@@ -59,8 +59,8 @@ class KeySchema:
         self._encoders = [field_encoder(column.type, default_partition) for column in columns]
 
     def fields(self, values: Sequence[str]) -> list[bytes]:
-        """Return the field of every value;
-        raise BadPartitionValue if there are not as many values as columns.
+        """Return the field of every value; raise BadPartitionValue if the numbers of values and columns
+        differ.
         """
         if len(values) != len(self._encoders):
             raise BadPartitionValue(

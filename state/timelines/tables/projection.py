@@ -59,7 +59,7 @@ class Timelines:
         return self._tables.names()
 
     def followed(self) -> Collection[str]:
-        """Return the names of all followed tables, to look for one of them; it costs nothing."""
+        """Return the names of all followed tables, for look-ups; this takes no time."""
         return self._tables
 
     def settings(self, table: str) -> TableSettings:

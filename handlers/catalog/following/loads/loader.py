@@ -66,13 +66,13 @@ class Loader:
             applied,
         )
         self._steps: Steps | None = None
-        """The load under way."""
+        """The current load."""
         self._awaited: Future[Any] | None = None
         """The answer that it waits for."""
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the load under way waits for the metastore."""
+        """Whether the current load waits for the metastore."""
         return self._awaited is not None and not self._awaited.done()
 
     def abandon(self) -> None:
@@ -123,9 +123,7 @@ class Loader:
         return None if waiting is None else self._try(*waiting, began_s)
 
     def _advance(self, wait_s: float) -> None:
-        """Continue with the load under way until it waits
-        for an answer that is not there within ``wait_s``.
-        """
+        """Continue the current load until it waits for an answer that does not arrive within ``wait_s``."""
         assert self._steps is not None
         try:
             while self._awaited is None or is_answered(self._awaited, wait_s):
