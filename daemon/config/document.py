@@ -230,7 +230,7 @@ def _override(name: str, text: str, document: Document) -> None:
 
 
 def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
-    """Return the problem that a live check failed with ``error``.
+    """Return the problem of a live check that failed with ``error``.
 
     It has the message, the answer of the server or the network, and the hint. ``value`` defaults to the
     address in the error.

@@ -24,7 +24,7 @@ _TEXT_CHARS: Final = 2_000
 
 
 class DeadLetterWriter:
-    """Writes the dead letters of one reader of one topic. Connects with the first one."""
+    """Writes the dead letters of one reader of one topic. Connects when it writes the first one."""
 
     def __init__(self, broker: BrokerSettings, topic: TopicSettings, *, origin: str, reader: str) -> None:
         self._broker = broker

@@ -30,8 +30,8 @@ from state.event_log.positions import Position
 
 
 _OVERLAP: Final = 2_000
-"""Records before the bisected offset searched if the next event is not there: several times the number that a
-producer has in flight.
+"""Number of records to search before the bisected offset if the next event is not there: several times the
+number that a producer has in flight.
 """
 _SIGNED_LOOK_BACK: Final = 10_000
 """Offsets at the end of the topic among which signed records are searched."""

@@ -1,4 +1,4 @@
-"""File descriptors: as many as the system allows, and a part that connections from outside may not take.
+"""File descriptors: raises their limit, and reserves a part that connections from outside must not take.
 
 A process that has no descriptor left can open neither a file to copy nor a connection to Kafka or to a
 metastore. Descriptors get the lowest free number, so the number of a new one shows how many are in use.

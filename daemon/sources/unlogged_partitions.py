@@ -6,15 +6,15 @@ a compaction has merged them. A replica that lists them at replay may be too lat
 a second of the commit, and adds them as further ``WRITE`` parts marked with ``"listed": true``. Replay lists
 a partition without its own part, as before.
 
-A file may be in the change manager when a replica copies it. There it has only its checksum as a name, which
-Hive records in write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and
-records the checksum in the form that the transaction's logged files have. It records larger ones without, and
-a file removed before its copy is lost.
+A file may be in the change manager when a replica copies it. There, its name is only its checksum, which Hive
+records in write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and records
+the checksum in the form that the transaction's logged files have. It records larger ones without, and a file
+removed before its copy is lost.
 
-Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and it gives up a
-listing that fails or takes longer than ``TIMEOUT_S``, together with all others in the next ``PAUSE_S``. At
-most ``LISTED_MAX`` partitions of one commit are listed. A partition that was renamed since, or whose table
-was, goes to the replicas: another one may have its directory and its write id by now. It considers only
+A listing may fail, but must not delay the relay. Listings run in one thread. If one fails or takes longer
+than ``TIMEOUT_S``, the relay abandons it, and lists nothing during the next ``PAUSE_S``. At most
+``LISTED_MAX`` partitions of one commit are listed. A partition that was renamed since, or whose table was,
+goes to the replicas: another one may have its directory and its write id by now. The relay considers only
 tables with at least one write event of the transaction: ANALYZE and other statements touch partitions under a
 write id without writing any files.
 """
@@ -164,7 +164,7 @@ class UnloggedPartitions:
             (f"{db}.{table}", write_id) in touched.partitions
             for db, table, write_id in logged
             if db in self._databases
-        )  # an allocation may have been before the first event observed
+        )  # an allocation may precede the first observed event
         room = LISTED_MAX
         for (table, write_id), partitions in touched.partitions.items():
             db, _, name = table.partition(".")

@@ -63,7 +63,7 @@ class KryoInput:
         value = shift = 0
         while True:
             byte = self.read_byte()
-            # The ninth byte of a long has eight bits of it.
+            # The ninth byte of a long contains eight of its bits.
             if bits == 64 and shift == 56:
                 return value | byte << shift
             value |= (byte & 0x7F) << shift

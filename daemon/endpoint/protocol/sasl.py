@@ -127,7 +127,7 @@ def _end() -> bytes:
 def pass_through(
     client: Peer, server: Peer, *, idle_s: float, send_s: float, moved: Callable[[], None]
 ) -> None:
-    """Pass bytes on in both directions until one side closes, or none of them sends for ``idle_s``.
+    """Pass bytes on in both directions until one side closes, or neither sends for ``idle_s``.
 
     ``moved`` is called for every piece.
     """

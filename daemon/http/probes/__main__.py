@@ -111,7 +111,7 @@ def main() -> NoReturn:
         ).start()
         link.follow()
     except EOFError:
-        os._exit(0)  # connections are of no use to anyone without the daemon
+        os._exit(0)  # without the daemon, connections have no use
 
 
 main()

@@ -334,8 +334,7 @@ _TRUST_LINK: Final = (
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
-    # The environment's failures, which pass once an operator has acted: Tideline tries again, and never
-    # blames a table.
+    # Failures of the environment that an operator can end: Tideline tries again, and quarantines no table.
     errno.EACCES: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EPERM: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EROFS: (FilesUnavailable, "the file system is read-only", "Mount it for writing."),

@@ -106,8 +106,8 @@ def _send_response(channel: Channel, mechanism: Mechanism, challenge: bytes) -> 
 
 
 def _finish(mechanism: Mechanism, challenge: bytes) -> None:
-    """Process the data that the server sent with its consent: a proof of its own identity, in some
-    mechanisms.
+    """Process the data that the server sent together with its acceptance: in some mechanisms, a proof of its
+    identity.
     """
     if not mechanism.is_complete:
         mechanism.respond(challenge)
