@@ -2,7 +2,7 @@
 
 A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it
 then fails, counts, table records and the caller's position are lost while these entries remain, and a
-repeated transaction would take them for old ones: it would not count them again. Before each early write, the
+repeated transaction would mistake them for old entries and not count them again. Before each early write, the
 log therefore stores the values under its keys, in its own rows. The next transaction first rolls back one
 that failed or was killed:
 

@@ -160,7 +160,9 @@ class ConnectionPool:
             connection.close()
 
     def _remove_old(self, now_s: float) -> list[Connection]:
-        """Return the connections that have been idle for too long, to close them; with the lock."""
+        """Return the connections that have been idle for too long, to close them; the caller holds the
+        lock.
+        """
         old = []
         while self._idle and now_s - self._idle[0][0] > self._idle_s:
             old.append(self._idle.popleft()[1])

@@ -81,8 +81,8 @@ class LoadedTable:
     files: int = 0
     size_bytes: int = 0
     exists: bool = True
-    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has
-    none either then."""
+    """False if the source has no such table, or no replicated one, as of ``event_id``; then the target has
+    none either."""
     obstacle: Obstacle | None = None
     """Why the source's table is not replicated."""
 

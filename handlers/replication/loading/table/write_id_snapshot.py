@@ -1,8 +1,8 @@
-"""The write ids of a table as of one event of the source: the committed ones, once none is open any more.
+"""The write ids of a table as of one event of the source: the committed ones, once none of them is open.
 
 A transaction that allocated its write id before the event may commit long after it. Replay cannot add its
 rows to a loaded table, because the target would have to show them before later ones. So the load waits until
-these transactions have ended. Others, which begin meanwhile, do not prolong the wait.
+these transactions have ended. Transactions that begin in the meantime do not prolong the wait.
 
 Hive shortens the list of a table whose listed writes are all invalid to its lowest id
 (``ValidWriteIds.may_be_cut``). Requests with other snapshots complete such a list: for a reader to whom only
