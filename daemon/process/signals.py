@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -44,24 +44,18 @@ def stop_signals(*, at_once: Callable[[int], None] = os._exit) -> Iterator[threa
 STDIN: Final = 0
 
 
-def end_with_parent(descriptor: int = STDIN) -> None:
-    """Start a thread that kills this process and its group as soon as the other end of ``descriptor``
+def end_with_parent() -> None:
+    """Start a thread that kills this process and its group as soon as the other end of standard input
     closes.
     """
-    threading.Thread(target=_watch, args=(descriptor,), name="parent-watch", daemon=True).start()
+    threading.Thread(target=_watch_input, name="parent-watch", daemon=True).start()
 
 
-def _watch(descriptor: int) -> None:
-    while _read(descriptor):
-        pass
+def _watch_input() -> None:
+    with suppress(OSError):  # closed, which is the end as well
+        while os.read(STDIN, 4096):
+            pass
     end_group()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 4096)
-    except OSError:
-        return b""  # closed, which is the end as well
 
 
 def end_group() -> NoReturn:

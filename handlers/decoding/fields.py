@@ -78,9 +78,9 @@ class Fields:
         """Return a required 64-bit integer."""
         return _integer(name, self.raw.get(name), least)
 
-    def write_id(self, name: str = "writeId") -> int | None:
-        """Return a write id; the metastore writes -1 for "none"."""
-        value = self.number(name, least=-1)
+    def write_id(self) -> int | None:
+        """Return the write id; the metastore writes -1 for "none"."""
+        value = self.number("writeId", least=-1)
         return None if value == -1 else value
 
     def flag(self, name: str) -> bool | None:

@@ -41,16 +41,12 @@ class Metastore(
         *,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         timeout_s: float = 60,
-        user: str | None = None,
-        identifier: str = "tideline",
         reply_bytes_max: int = REPLY_BYTES_MAX,
         guard: Callable[[], None] = allow,
     ) -> None:
         options = SessionOptions(
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
-            user=user,
-            identifier=identifier,
             reply_bytes_max=reply_bytes_max,
         )
         if isinstance(service, str):

@@ -53,7 +53,6 @@ _GARBAGE: Final = (
 )
 _GET_VERSION: Final = PlainCall("getVersion", str, changes=False)
 _CATALOGS: Final = Call("get_catalogs", {}, GetCatalogsResponse, (MetaException,), changes=False, since=V3_1)
-_SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
 
 
 def system_tls() -> ssl.SSLContext:
@@ -89,12 +88,8 @@ class Connection:
         self._client: Any = self._build_client(self._socket)
 
     @classmethod
-    def connect(
-        cls, address: Address, *, user: str | None, reply_bytes_max: int, deadline: float
-    ) -> Connection:
-        """Connect, set the user, and determine the server's Hive version;
-        raises BrokenConnectionError or Unsupported.
-        """
+    def connect(cls, address: Address, *, reply_bytes_max: int, deadline: float) -> Connection:
+        """Connect, and determine the server's Hive version; raises BrokenConnectionError or Unsupported."""
         connection = cls(address, reply_bytes_max=reply_bytes_max)
         try:
             connection._socket.begin(deadline)
@@ -103,8 +98,6 @@ class Connection:
             if login is not None:
                 transport = authenticate(connection._socket, login, address.host)
                 connection._client = connection._build_client(transport)
-            if user is not None:
-                connection.perform(_SET_USER, (user, [user]), deadline)
             connection.hive_version = connection._determine_hive_version(deadline)
         except (HiveException, TException, BrokenConnectionError) as error:
             connection.close()

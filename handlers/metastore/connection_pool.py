@@ -38,7 +38,6 @@ class ConnectionPool:
         uris: Sequence[str],
         *,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
-        user: str | None = None,
         reply_bytes_max: int = REPLY_BYTES_MAX,
         connections_max: int = CONNECTIONS_MAX,
         idle_s: float = IDLE_S,
@@ -49,7 +48,6 @@ class ConnectionPool:
             raise ConfigError("at least one metastore address is required")
         self._addresses = [Address.parse(uri) for uri in uris]
         self._connect_timeout_s = connect_timeout_s
-        self._user = user
         self._reply_bytes_max = reply_bytes_max
         self._connections_max = connections_max
         self._idle_s = idle_s
@@ -175,7 +173,7 @@ class ConnectionPool:
             until = min(deadline, time.monotonic() + self._connect_timeout_s)
             try:
                 connection = Connection.connect(
-                    address, user=self._user, reply_bytes_max=self._reply_bytes_max, deadline=until
+                    address, reply_bytes_max=self._reply_bytes_max, deadline=until
                 )
             except BrokenConnectionError as broken:
                 reasons[str(address)] = str(broken)

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 import structlog
 
+from handlers.metastore.session import CLIENT_NAME
 from handlers.metastore.transactions import ABORT, ALLOCATE, COMMIT, OPEN, REPLAYED, TransactionCalls
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.transactions import (
@@ -60,9 +61,9 @@ class ReplayedTransactionCalls(TransactionCalls):
         self._require_replay()
         request = OpenTxnRequest(
             num_txns=1,
-            user=self.options.user or self.options.identifier,
+            user=CLIENT_NAME,
             hostname=socket.gethostname(),
-            agentInfo=self.options.identifier,
+            agentInfo=CLIENT_NAME,
             replPolicy=policy,
             replSrcTxnIds=[source_txn],
             txn_type=TxnType.REPL_CREATED,

@@ -63,6 +63,8 @@ CAPABILITIES: Final = (
 """The capabilities that Hive 4 requires of a client before it creates an ACID table or returns one
 unchanged."""
 
+CLIENT_NAME: Final = "tideline"
+
 
 def allow() -> None:
     """Allow every call."""
@@ -70,12 +72,10 @@ def allow() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """Timeouts, the user to act as (None: the server's own), the client's name, and the limit on answers."""
+    """Timeouts, and the limit on answers."""
 
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     timeout_s: float = 60
-    user: str | None = None
-    identifier: str = "tideline"
     reply_bytes_max: int = REPLY_BYTES_MAX
 
 
@@ -101,7 +101,6 @@ class Session:
             else ConnectionPool(
                 service,
                 connect_timeout_s=options.connect_timeout_s,
-                user=options.user,
                 reply_bytes_max=options.reply_bytes_max,
                 connections_max=1,
                 idle_s=inf,
@@ -146,7 +145,7 @@ class Session:
 
     def _processor(self) -> tuple[list[str], str] | tuple[None, None]:
         """Return the capabilities and the name that Hive 4 requires in some requests."""
-        return (list(CAPABILITIES), self.options.identifier) if self.hive_version >= V4_0 else (None, None)
+        return (list(CAPABILITIES), CLIENT_NAME) if self.hive_version >= V4_0 else (None, None)
 
     def _require_hive_4_for(self, call: str, *arguments: Any) -> None:
         """Raise Unsupported before Hive 4 if one of ``arguments`` is set,

@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Final
 
 from handlers.metastore.calls import V3_1, V4_0, V4_2, Call
-from handlers.metastore.session import Session
+from handlers.metastore.session import CLIENT_NAME, Session
 from handlers.structs.exceptions import MetaException, NoSuchTxnException, TxnAbortedException
 from handlers.structs.transactions import (
     AbortTxnRequest,
@@ -159,7 +159,7 @@ class TransactionCalls(Session):
         """
         request = ReplTblWriteIdStateRequest(
             validWriteIdlist=valid_write_ids,
-            user=self.options.user or self.options.identifier,
+            user=CLIENT_NAME,
             hostName=socket.gethostname(),
             dbName=db,
             tableName=table,
@@ -189,7 +189,6 @@ class TransactionCalls(Session):
             tablename=table,
             partitionname=partition_name,
             type=kind,
-            runas=self.options.user,
         )
         return self._invoke(_COMPACT, request)
 

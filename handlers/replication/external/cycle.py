@@ -29,7 +29,7 @@ from state.external.directories import (
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from handlers.files.copying.pool import CopyPool
@@ -98,7 +98,6 @@ class ExternalCycle:
         target: Metastore,
         copies: CopyPool,
         stopping: threading.Event,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._context = context
         self._settings = settings
@@ -107,8 +106,7 @@ class ExternalCycle:
         self._target = target
         self._copies = copies
         self._stopping = stopping
-        self._clock = clock
-        self.progress = CycleProgress(clock())
+        self.progress = CycleProgress(time.time())
 
     def run(self) -> None:
         """Copy the differences; the result is in ``progress``. Raises transient errors, Interrupted and
@@ -139,7 +137,7 @@ class ExternalCycle:
         finally:
             progress.problems = (*problems, *(_attribute(each, tables) for each in copier.counts.problems))
         progress.problems = (*progress.problems, *self._find_missing(tables, copier.counts))
-        progress.ended_s = self._clock()
+        progress.ended_s = time.time()
         if progress.is_complete:
             self._records.complete(int(progress.began_s))
 

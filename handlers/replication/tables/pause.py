@@ -8,7 +8,6 @@ a daemon that takes over the policy without this file does not resume it either.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from state.store import Reader, Store, Transaction
@@ -34,9 +33,8 @@ def put_pause(since_s: int | None, txn: Transaction) -> None:
 class Pause:
     """The pause of one policy. Used by replay's thread."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock
 
     def since_s(self) -> int | None:
         """Return the Unix time of the pause; None if there is none."""
@@ -46,7 +44,7 @@ class Pause:
         """Pause the policy; return since when it pauses."""
         since_s = self.since_s()
         if since_s is None:
-            since_s = int(self._clock())
+            since_s = int(time.time())
             with self._store.transaction() as txn:
                 put_pause(since_s, txn)
         return since_s

@@ -142,8 +142,6 @@ class FakeMetastore(socketserver.ThreadingTCPServer):
             talk.reply(_VersionAnswer(version=self.version))
         elif talk.call == "get_catalogs":
             (returns(GetCatalogsResponse(names=["hive"])) if self.catalogs else fails(UNKNOWN_METHOD))(talk)
-        elif talk.call == "set_ugi":
-            talk.reply(_GroupsAnswer(groups=[]))
         elif talk.call == "get_current_notificationEventId":
             talk.reply(_result(talk.call, success=CurrentNotificationEventId(eventId=7)))
         else:
@@ -185,10 +183,6 @@ def _result(call: str, **fields: Any) -> Struct:
 
 class _VersionAnswer(Struct):
     version: Annotated[str | None, 0] = None
-
-
-class _GroupsAnswer(Struct):
-    groups: Annotated[list[str] | None, 0] = None
 
 
 resolve()

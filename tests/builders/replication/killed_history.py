@@ -17,6 +17,7 @@ from typing import Final
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.cluster import Stack
 from handlers.metastore.client import Metastore
+from handlers.metastore.session import CLIENT_NAME
 from handlers.structs.transactions import TxnState
 from tests.builders.daemon.killed_stack import KilledReplica, as_uri, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
@@ -144,7 +145,7 @@ def await_ended(replica: KilledReplica) -> None:
         wait_until(
             lambda: (
                 not any(
-                    each.state == TxnState.OPEN and each.user == target.options.identifier
+                    each.state == TxnState.OPEN and each.user == CLIENT_NAME
                     for each in target.open_txns_info().open_txns
                 )
             ),

@@ -438,11 +438,6 @@ def test_a_clone_has_the_same_settings_and_its_own_connection(
     assert len(server.connections) == 2
 
 
-def test_the_user_is_set_on_every_connection(server: FakeMetastore, connect: Connect) -> None:
-    connect(server.uri, user="etl").current_event_id()
-    assert server.calls == ["set_ugi", "getVersion", ID]
-
-
 # --- replayed transactions ---
 
 
