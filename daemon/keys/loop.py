@@ -53,7 +53,7 @@ class MinerLoop(ChildLoop):
         command: Sequence[str],
         metrics: MiningMetrics,
         sources: Iterable[str],
-        clean: Callable[[str], str] = str,
+        clean: Callable[[str], str],
     ) -> None:
         super().__init__(command, clean)
         self._metrics = metrics

@@ -162,7 +162,7 @@ class RelayLoop:
 
 
 def source_part(
-    config: Config, name: str, calls: CallMetrics, nudge: threading.Event | None = None
+    config: Config, name: str, calls: CallMetrics, nudge: threading.Event
 ) -> tuple[Job, SourcePart]:
     """Return the loop of source ``name``, which ``nudge`` makes read at once, and its part of the status."""
     source = config.sources[name]

@@ -117,7 +117,7 @@ def topic_reader(
 
 
 def consumer_settings(
-    config: Config, source_name: str, *, group: str, needs_event_ids: bool = False
+    config: Config, source_name: str, *, group: str, needs_event_ids: bool
 ) -> ConsumerSettings:
     """Return the settings of a reader of the source's topic."""
     source = config.sources[source_name]

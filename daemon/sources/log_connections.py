@@ -42,7 +42,7 @@ class NotificationLog(SameTableSource, Protocol):
     def table_names(self, db: str) -> list[str]:
         """Return the names of all tables of a database."""
 
-    def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
+    def partition_names(self, db: str, table: str, *, limit: int) -> list[str]:
         """Return the names of at most ``limit`` partitions of a table."""
 
     def close(self) -> None:

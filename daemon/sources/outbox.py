@@ -51,7 +51,7 @@ class Outbox:
         *,
         hard_bytes_max: int,
         beat: Callable[[], None] = lambda: None,
-        unlogged: UnloggedPartitions | None = None,
+        unlogged: UnloggedPartitions | None,
     ) -> None:
         """``beat`` is called from time to time during long work.
 
@@ -261,7 +261,7 @@ class EventBatches:
         events = self.connection().next_events(0, 1)
         return events[0].eventId if events else None
 
-    def read(self, after: int, *, limit: int | None = None) -> list[NotificationEvent]:
+    def read(self, after: int, *, limit: int | None) -> list[NotificationEvent]:
         """Return the next events, at most a batch.
 
         Raises Transient, and LimitExceeded if a single event is too large.

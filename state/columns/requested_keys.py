@@ -91,9 +91,9 @@ def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
 def collapse(
     requested: Iterable[RequestedKey],
     rules: FlatRules,
-    fill_rates: Mapping[KeyPath, float] | None = None,
-    live: Collection[KeyPath] = (),
-    examined: Mapping[KeyPath, int] | None = None,
+    fill_rates: Mapping[KeyPath, float] | None,
+    live: Collection[KeyPath],
+    examined: Mapping[KeyPath, int] | None,
 ) -> tuple[list[KeyGroup], list[DisplacedKey]]:
     """Return the keys that stay and those that do not;
     ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.

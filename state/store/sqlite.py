@@ -164,7 +164,7 @@ class SqliteStore:
         """Whether the store is closed."""
         return self._is_closed
 
-    def back_up(self, target: Path, beat: Callable[[], None] = lambda: None) -> None:
+    def back_up(self, target: Path, beat: Callable[[], None]) -> None:
         """Write everything committed to the file ``target``, which appears as a whole.
 
         Transactions wait meanwhile, except those of a store with ``snapshots``. Raises FilesUnavailable.

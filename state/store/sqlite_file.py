@@ -69,7 +69,7 @@ def make_private(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Connection:
+def open_file(path: str, *, durable: bool, exclusive: bool) -> sqlite3.Connection:
     """Return the one connection to ``path`` that writes, locked to this process; raises ``sqlite3.Error``."""
     make_private(path)
     busy_s = 0.0 if exclusive else BUSY_S
@@ -176,7 +176,7 @@ def translate_errors(path: str, *, was_open: bool = False) -> Iterator[None]:
         ) from error
 
 
-def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) -> TidelineError:
+def translate_error(error: sqlite3.Error, path: str, *, was_open: bool) -> TidelineError:
     """Return the error of Tideline's tree that corresponds to ``error``, by SQLite's primary result code.
 
     After a refused write (full, I/O error), open the store again before further use: only recovery knows the

@@ -36,7 +36,7 @@ class SharedReader:
         settings: SharingSettings | None = None,
         *,
         has_several: bool = True,
-        moved: Callable[[], None] = lambda: None,
+        moved: Callable[[], None],
     ) -> None:
         """``has_several`` says whether several projections may read together; calls ``moved`` when events
         were read.
@@ -55,7 +55,7 @@ class SharedReader:
         """The projections that the second run has passed, each with the function that wakes it."""
 
     def join(
-        self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool = True
+        self, interest: Interest, position: Position, wake: Callable[[], None], *, starts: bool
     ) -> tuple[SharedReading, Member] | None:
         """Let a projection read together with others after ``position``; return None if it is not near them.
 

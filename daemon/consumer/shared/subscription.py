@@ -41,8 +41,8 @@ class Subscription:
         shared: SharedReader,
         open_reader: Callable[[], TopicReader],
         settings: ConsumerSettings,
-        find_interest: Callable[[], Interest] = Interest,
-        wake: Callable[[], None] = lambda: None,
+        find_interest: Callable[[], Interest],
+        wake: Callable[[], None],
     ) -> None:
         """``open_reader`` returns its own reader. Calls ``find_interest`` after each ``seek``. While the
         projection reads with others, ``wake`` is called in any thread when there are events; it must not call

@@ -55,7 +55,7 @@ def error_message(text: str) -> bytes:
     return struct.pack(">BI", Status.ERROR.value, len(text.encode())) + text.encode()
 
 
-def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccount | None = None) -> bool:
+def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccount) -> bool:
     """Pass a negotiation on; return whether the server accepted the client.
 
     Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each

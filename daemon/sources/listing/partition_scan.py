@@ -34,7 +34,7 @@ def scan(
     since_s: int,
     *,
     allowed: AllowedRoots,
-    needs_times: bool = False,
+    needs_times: bool,
 ) -> dict[str, Candidate]:
     """Return the partitions whose directories have changed since ``since_s``, by name.
 

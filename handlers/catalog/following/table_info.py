@@ -236,9 +236,7 @@ def describe_partition(
     return PartitionInfo(_make_spec(columns, partition), partition.parameters or {}, partition, is_new)
 
 
-def outline_partition(
-    columns: Sequence[str], outline: PartitionOutline, *, is_new: bool = False
-) -> PartitionInfo:
+def outline_partition(columns: Sequence[str], outline: PartitionOutline, *, is_new: bool) -> PartitionInfo:
     """Return the part of the followers' view that needs no whole partitions; raise MalformedEvent as
     ``describe_partition``.
     """

@@ -91,7 +91,7 @@ class TimelinePublisher:
         """Whether it writes the source's own tables."""
         return self._database is None
 
-    def publish_due(self, store: Store, states: TableStates, event_id: int, wait_s: float = 0.0) -> bool:
+    def publish_due(self, store: Store, states: TableStates, event_id: int, wait_s: float) -> bool:
         """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return
         whether there is more to do.
 

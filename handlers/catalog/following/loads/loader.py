@@ -7,7 +7,6 @@ metastore does not answer at all, all loads pause for a while (``pauses``). Even
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -37,9 +36,9 @@ class Loader:
         observer: Observer,
         missed: MissedEvents,
         checks: ColumnChecks,
-        clock: Clock = time.time,
-        turns: Turns | None = None,
-        applied: Callable[[], int] = lambda: 0,
+        clock: Clock,
+        turns: Turns,
+        applied: Callable[[], int],
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
@@ -62,7 +61,7 @@ class Loader:
             missed,
             checks,
             self._pauses,
-            turns or Turns(),
+            turns,
             applied,
         )
         self._steps: Steps | None = None
@@ -82,7 +81,7 @@ class Loader:
         self._steps = self._awaited = None
         self._checks.end_all()
 
-    def load_next(self, wait_s: float = 0.0) -> bool:
+    def load_next(self, wait_s: float) -> bool:
         """Continue with a waiting table, or with a piece of it; return False if none is due.
 
         Waits for the metastore's answer for at most ``wait_s``. Postpones a load that the metastore fails to
