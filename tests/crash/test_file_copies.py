@@ -22,7 +22,7 @@ pytestmark = pytest.mark.crash
 REPOSITORY = Path(__file__).parents[2]
 CONTENT = bytes(range(256)) * 10_000  # three chunks, so there is a half-written file to die in
 NAME = f"{DELTA}/bucket_00000_0"
-CALLS = ("mkdir", "openat", "write", "copy_file_range", "fsync", "rename", "close")
+CALLS = ("mkdirat", "openat", "openat2", "write", "copy_file_range", "fsync", "renameat", "close")
 PROGRAM = """
 import sys
 from handlers.events import SourceFile
@@ -62,7 +62,8 @@ def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:
 
 def steps(log: Path, target: Path) -> list[tuple[str, int]]:
     """Return (system call, its number among those of its name) for each call since the first that names the
-    target."""
+    target. Calls name files within an open directory, whose path ``strace -y`` adds.
+    """
     seen: dict[str, int] = {}
     found: list[tuple[str, int]] = []
     for line in log.read_text().splitlines():
@@ -77,8 +78,10 @@ def steps(log: Path, target: Path) -> list[tuple[str, int]]:
 
 def traced_steps(warehouse: Warehouse, source: SourceFile) -> list[tuple[str, int]]:
     log = warehouse.root / "log"
-    assert run(warehouse, source, "-o", str(log), "-e", f"trace={','.join(CALLS)}") == 0
-    return steps(log, warehouse.target)
+    assert run(warehouse, source, "-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}") == 0
+    found = steps(log, warehouse.target.parent)
+    assert {"openat", "fsync", "renameat"} <= {call for call, _ in found}
+    return found
 
 
 def prepared(root: Path, *, checksum: bool, present: bool) -> tuple[Warehouse, SourceFile]:
@@ -96,7 +99,6 @@ def test_a_copy_killed_anywhere_is_finished_by_the_next(
     tmp_path_factory: pytest.TempPathFactory, checksum: bool, present: bool
 ) -> None:
     plan = traced_steps(*prepared(tmp_path_factory.mktemp("plan"), checksum=checksum, present=present))
-    assert {"openat", "fsync", "rename"} <= {call for call, _ in plan}
     for call, number in plan:
         warehouse, source = prepared(tmp_path_factory.mktemp("crash"), checksum=checksum, present=present)
         inject = f"inject={call}:signal=SIGKILL:when={number}"
@@ -113,7 +115,9 @@ def test_a_failing_disk_leaves_no_partial_file(
     tmp_path_factory: pytest.TempPathFactory, error: str, checksum: bool
 ) -> None:
     plan = traced_steps(*prepared(tmp_path_factory.mktemp("plan"), checksum=checksum, present=False))
-    for call in ("mkdir", "write", "copy_file_range", "rename"):
+    failing = ("mkdirat", "write" if checksum else "copy_file_range", "renameat")
+    assert set(failing) <= {call for call, _ in plan}
+    for call in failing:
         for number in [count for name, count in plan if name == call][:2]:
             warehouse, source = prepared(tmp_path_factory.mktemp("full"), checksum=checksum, present=False)
             options = ("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}")
@@ -176,10 +180,10 @@ def prepared_group(root: Path) -> tuple[Warehouse, list[SourceFile]]:
 def test_a_copy_of_a_group_is_reported_only_when_its_content_and_its_name_are_durable(tmp_path: Path) -> None:
     warehouse, sources = prepared_group(tmp_path)
     log = tmp_path / "log"
-    assert run_group(warehouse, sources, "-o", str(log), "-e", "trace=fsync,rename,write") == 0
+    assert run_group(warehouse, sources, "-o", str(log), "-e", "trace=fsync,renameat,write") == 0
     calls = log.read_text().splitlines()
     directory = f"{warehouse.target}/{DELTA}"
-    renames = [number for number, line in enumerate(calls) if "rename(" in line and directory in line]
+    renames = [number for number, line in enumerate(calls) if "renameat(" in line and directory in line]
     hidden = [number for number, line in enumerate(calls) if "fsync(" in line and f"<{directory}/._" in line]
     settled = [number for number, line in enumerate(calls) if "fsync(" in line and f"<{directory}>" in line]
     reports = [number for number, line in enumerate(calls) if '"reported"' in line]
@@ -192,11 +196,11 @@ def test_a_copy_of_a_group_is_reported_only_when_its_content_and_its_name_are_du
 def test_a_group_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    for call, numbers in (("fsync", (1, 2, 5, 9)), ("rename", (1, 4, 8)), ("close", (40, 60))):
+    for call, numbers in (("fsync", (1, 2, 5, 9)), ("renameat", (1, 4, 8)), ("close", (40, 60))):
         for number in numbers:
             warehouse, sources = prepared_group(tmp_path_factory.mktemp("group"))
             inject = f"inject={call}:signal=SIGKILL:when={number}"
-            run_group(warehouse, sources, "-e", f"trace={call}", "-e", inject)
+            assert run_group(warehouse, sources, "-e", f"trace={call}", "-e", inject) != 0, (call, number)
             for name, data in warehouse.target_files().items():
                 assert "._tideline_" in name or data == bytes([int(name[-3])]) * 100, (call, number)
             for source in sources:
