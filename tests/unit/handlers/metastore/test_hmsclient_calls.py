@@ -14,7 +14,9 @@ from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 
 DESIGN = (Path(__file__).parents[4] / "handlers" / "metastore" / "DESIGN.md").read_text()
 ROWS = re.findall(
-    r"^\| .*? \| (.*) \|$", DESIGN.split("## Which client makes which call")[1].split("\n## ")[0], re.MULTILINE
+    r"^\| .*? \| (.*) \|$",
+    DESIGN.split("## Which client makes which call")[1].split("\n## ")[0],
+    re.MULTILINE,
 )
 OF_HMSCLIENT, OLD_FORM, NEWER = (set(re.findall(r"`(\w+)`", row)) for row in ROWS[1:])
 PROGRAM = """
