@@ -41,6 +41,9 @@ BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
 _SMALL_BYTES: Final = 1024 * 1024
 """A larger file does not start while the names of others wait for durability."""
+_PYTHON_S_MAX: Final = 0.001
+"""Processor time of one copy that other threads may have had to wait for. The rest moves and hashes bytes,
+without Python's lock."""
 _POLL_S: Final = 0.2
 """How often a caller that waits looks for progress."""
 
@@ -248,7 +251,7 @@ class CopyPool:
         while (handle := self._next()) is not None:
             began_s = time.thread_time()
             self._run(handle, unsettled)
-            self._throttle.use_processor(time.thread_time() - began_s)
+            self._throttle.use_processor(min(time.thread_time() - began_s, _PYTHON_S_MAX))
             if unsettled.is_due:
                 break
         unsettled.settle()

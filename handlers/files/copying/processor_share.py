@@ -3,8 +3,7 @@
 Python runs one thread at a time. Eight copies of small files would delay each step of replay by eight turns,
 and the commits of all policies by seconds. So the copies of loads leave a multiple of the processor time that
 replay has just used. While nothing is replayed, they have the whole processor: a bootstrap of the only policy
-does not become slower. Time inside the kernel counts as well, because copies and metastores may share the
-processors.
+does not become slower. Large files hardly count, because threads move and hash bytes without Python's lock.
 """
 
 from __future__ import annotations

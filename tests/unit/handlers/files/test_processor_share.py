@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.files.copying.byte_rates import Urgency
+from handlers.files.copying.pool import CopyPool
 from handlers.files.copying.processor_share import REPLAY_FACTOR, SHARE_MIN, ProcessorShare
 from handlers.files.copying.throttle import Throttle
+from tests.builders.replication.warehouse import Warehouse
 
 
 class Processor:
@@ -67,3 +69,18 @@ def test_only_copies_that_replay_does_not_need_give_way() -> None:
     throttle.use_processor(1.0)
     throttle.close()
     throttle.use_processor(1.0)
+
+
+def test_a_large_file_counts_little_more_than_a_small_one(warehouse: Warehouse) -> None:
+    processor = Processor()
+    counted = list[float]()
+    processor.share.use = lambda seconds, *_: counted.append(seconds)  # type: ignore[method-assign]
+    pool = CopyPool(
+        warehouse.copier(), workers=1, throttle=Throttle((), Urgency.LOAD, processor=processor.share)
+    )
+    for name, size_bytes in (("small", 10), ("large", 32 * 1024**2)):
+        pool.wait([pool.submit(warehouse.task(warehouse.wrote(bytes(size_bytes), name=name)))])
+    assert pool.close()
+    small_s, large_s = counted
+    assert 0 < small_s <= 0.001
+    assert large_s == 0.001
