@@ -139,7 +139,7 @@ def translate_errors(doing: str, **context: object) -> Iterator[None]:
 
 
 def translate_error(error: KafkaError, doing: str, **context: object) -> TidelineError:
-    """Return the error of the tree for an error of librdkafka."""
+    """Return Tideline's error for an error of librdkafka."""
     values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}
     if error.code() in _UNREACHABLE:
         return KafkaUnavailable("no Kafka broker answers", doing=doing, **values)

@@ -161,7 +161,7 @@ class OffsetReader:
                 fetch_message_max_bytes=65536,
                 **READER_LIMITS,
                 queued_min_messages=1,
-                # Default 1 s; the wait of a full queue before it fetches at a new offset
+                # By default, a client with a full queue waits 1 s before it fetches at a new offset.
                 fetch_queue_backoff_ms=5,
             )
         )

@@ -52,7 +52,7 @@ _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewis
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Settings of a new topic, which an existing one must have, too."""
+    """Settings that a new topic gets, and that an existing topic must already have."""
 
     name: str
     retention_s: int = TOPIC_RETENTION_S

@@ -176,7 +176,7 @@ def _route_standard_library(
 
 
 def _without_drops(processors: list[Processor]) -> list[Processor]:
-    # A formatter cannot drop a record, so for the standard library a filter does it before.
+    # A formatter cannot drop a record, so a filter drops those of Python's logging first.
     return [processor for processor in processors if not isinstance(processor, Repeats)]
 
 

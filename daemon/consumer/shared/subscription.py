@@ -82,7 +82,7 @@ class Subscription:
 
     def find_passed(self) -> tuple[Position, int] | None:
         """Return the position up to which the projection has applied its events, with the time of the last
-        one; None if unknown, or if it has something to do. For any thread.
+        one; None if unknown, or if the projection still has work to do. Any thread may call this.
         """
         joined = self._joined
         return None if joined is None else joined[0].find_passed(joined[1])

@@ -194,7 +194,7 @@ def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules
 
 
 def _is_known(call: str, arguments: Arguments, rules: ServerRules) -> bool:
-    """Whether the server's version has the call, and the name of the database in this form."""
+    """Whether the server's Hive version has this call, and accepts the database name in this form."""
     return (rules.is_hive_4 or call not in CALLS_OF_HIVE_4) and (
         rules.has_catalogs or not arguments.names_catalog
     )

@@ -156,8 +156,8 @@ class IndexAccess:
             return Forward(Reason.UNKNOWN_TABLE)
         event_id = snapshot.event_id()
         if event_id is None or state.name != "following" or event_id < state.known.until:
-            # A listing may contain later events up to 'until': before that, the content never existed in this
-            # form.
+            # A listing may contain effects of later events, up to 'until'. Before that, the index has content
+            # that the metastore never had.
             return Forward(Reason.NOT_FOLLOWING)
         if self._differing.contains(name, snapshot.index.table(name).number):
             return Forward(Reason.DIFFERS)

@@ -1,8 +1,9 @@
-"""Messages on a connection: their bounds, in both transports.
+"""Finds where each message on a connection ends, for both transports.
 
 A framed message states its length. A buffered one ends with its struct, so the endpoint skips the struct as
-its bytes arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a
-large answer reaches the client while the metastore still sends it, and is never in memory as a whole.
+its bytes arrive: Thrift's C extension does that, and requests more bytes. The endpoint passes bytes on
+immediately. So a large answer reaches the client while the metastore still sends it, and is never in memory
+as a whole.
 """
 
 from __future__ import annotations

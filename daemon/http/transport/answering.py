@@ -156,8 +156,8 @@ class _Workers:
             try:
                 deliver, value = answered.set_result, work()
             except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
-                # Futures and the frames of their waiters refer to each other through the error, and so would
-                # keep the source of the answer until the garbage collector finds them.
+                # Futures and the frames of their waiters refer to each other through the error. They would
+                # keep the source of the answer in memory until the garbage collector finds them.
                 clear_frames(error.__traceback__)
                 deliver, value = answered.set_exception, error
             try:

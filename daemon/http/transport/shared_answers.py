@@ -40,7 +40,7 @@ class SharedAnswers:
         self._answers: dict[str, _Answer] = {}
 
     async def get(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the answer of ``key``, which ``make`` makes if there is no fresh one; raise its error."""
+        """Return the answer for ``key``. If there is no fresh one, call ``make``, and raise its error."""
         answer = self._answers.get(key)
         if answer is None or answer.fresh_until_s <= self._clock():
             if len(self._answers) >= KEYS_MAX:
