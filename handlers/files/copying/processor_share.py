@@ -4,6 +4,9 @@ Python runs one thread at a time. Eight copies of small files would delay each s
 and the commits of all policies by seconds. So the copies of loads leave a multiple of the processor time that
 replay has just used. While nothing is replayed, they have the whole processor: a bootstrap of the only policy
 does not become slower. Large files hardly count, because threads move and hash bytes without Python's lock.
+
+Replay that is held up uses less processor time. So the use that was measured once is forgotten only slowly:
+otherwise copies would take even more of a machine that is already too busy.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ REPLAY_FACTOR: Final = 6.0
 """Replay works in more threads than the ones that are measured, and waits for answers between its steps."""
 SHARE_MIN: Final = 0.25
 """Of one processor, so that a load ends however much is replayed."""
+HALF_LIFE_S: Final = 5.0
+"""Of the measured use of replay."""
 _WINDOW_S: Final = 0.25
+_UNLIMITED: Final = 0.98
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -37,6 +43,8 @@ class ProcessorShare:
         """Of microseconds, in place of bytes."""
         self._lock = threading.Lock()
         self._window = (clock(), find_replay_s())
+        self._replay = 0.0
+        """The share that replay uses."""
         self.share = 1.0
         """What copies may use of one processor now; 1 if there is no limit."""
 
@@ -50,8 +58,11 @@ class ProcessorShare:
             if elapsed_s >= _WINDOW_S:
                 used_s = self._find_replay_s()
                 self._window = (began_s + elapsed_s, used_s)
-                self.share = max(SHARE_MIN, 1.0 - REPLAY_FACTOR * (used_s - used_before_s) / elapsed_s)
-                self._rate.change(round(self.share * _MICROSECONDS) if self.share < 1.0 else None)
+                remembered = self._replay * 0.5 ** (elapsed_s / HALF_LIFE_S)
+                self._replay = max((used_s - used_before_s) / elapsed_s, remembered)
+                self.share = max(SHARE_MIN, 1.0 - REPLAY_FACTOR * self._replay)
+                is_limited = self.share < _UNLIMITED
+                self._rate.change(round(self.share * _MICROSECONDS) if is_limited else None)
         self._rate.use(round(seconds * _MICROSECONDS), urgency, is_closed)
 
     def wake(self) -> None:

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from handlers.files.copying.byte_rates import Urgency
 from handlers.files.copying.pool import CopyPool
-from handlers.files.copying.processor_share import REPLAY_FACTOR, SHARE_MIN, ProcessorShare
+from handlers.files.copying.processor_share import (
+    HALF_LIFE_S,
+    REPLAY_FACTOR,
+    SHARE_MIN,
+    ProcessorShare,
+)
 from handlers.files.copying.throttle import Throttle
 from tests.builders.replication.warehouse import Warehouse
 
@@ -35,6 +40,17 @@ def test_copies_have_what_a_multiple_of_replay_leaves_but_always_a_least_share(r
     assert processor.share.share == pytest.approx(max(SHARE_MIN, 1.0 - REPLAY_FACTOR * replay))
 
 
+def test_copies_take_no_more_when_replay_is_held_up_for_a_moment() -> None:
+    processor = Processor()
+    processor.pass_time(1.0, 0.1)
+    processor.share.use(0.0, Urgency.LOAD, lambda: False)
+    before = processor.share.share
+    processor.pass_time(HALF_LIFE_S)
+    processor.share.use(0.0, Urgency.LOAD, lambda: False)
+    assert before == pytest.approx(1.0 - 0.1 * REPLAY_FACTOR)
+    assert processor.share.share == pytest.approx(1.0 - 0.05 * REPLAY_FACTOR)
+
+
 def test_a_copy_waits_until_the_time_of_the_earlier_ones_is_within_the_share() -> None:
     processor = Processor()
     processor.pass_time(1.0, 1.0)
@@ -54,7 +70,7 @@ def test_without_replay_copies_never_wait() -> None:
     processor = Processor()
     processor.pass_time(1.0, 0.5)
     processor.share.use(0.001, Urgency.LOAD, lambda: False)
-    processor.pass_time(1.0)
+    processor.pass_time(60.0)
     for _ in range(1_000):
         processor.share.use(1.0, Urgency.LOAD, lambda: False)
 
