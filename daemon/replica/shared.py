@@ -36,7 +36,7 @@ class SharedResources:
     targets: Mapping[str, TargetThreads]
     rate: ByteRate
     """Of all copies."""
-    processor: ProcessorShare
+    processor: ProcessorShare = field(default_factory=ProcessorShare)
     """Of all copies that replay does not need."""
     inboxes: InboxWatch = field(default_factory=InboxWatch)
     _rates: dict[str, ByteRate] = field(default_factory=dict)
@@ -46,7 +46,6 @@ class SharedResources:
     def of(cls, config: Config, calls: CallMetrics) -> Self:
         """Return the shared resources of this configuration's policies; calls are counted in ``calls``."""
         workers = config.files.copy_workers
-        turns = dict[tuple[str, str], Turns]()
         return cls(
             MetastoreClients(config, calls),
             {
@@ -58,8 +57,6 @@ class SharedResources:
                 for name in config.targets
             },
             ByteRate(config.files.bytes_per_s_max),
-            ProcessorShare(lambda: sum(each.used_s for each in tuple(turns.values()))),
-            _turns=turns,
         )
 
     def policy_rate(self, config: Config, policy: str) -> ByteRate:

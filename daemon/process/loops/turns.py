@@ -43,8 +43,6 @@ class Turns:
         self._watched_s = math.inf
         """Until when one of them waits for the next turn."""
         self._is_closed = False
-        self.used_s = 0.0
-        """Processor time of all turns that have ended."""
 
     def add(
         self, take_turn: Callable[[], float | None], answered_s: Callable[[], float] = lambda: -math.inf
@@ -83,10 +81,8 @@ class Turns:
 
     def _work(self) -> None:
         while (task := self._take()) is not None:
-            began_s = time.thread_time()
             rest_s = task.take_turn()
             with self._changed:
-                self.used_s += time.thread_time() - began_s
                 self._queue.end(task, rest_s, time.monotonic())
                 self._waiting += 1
 

@@ -32,7 +32,7 @@ from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
 from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
-from handlers.shared_threads import SharedThreads
+from handlers.shared_threads import SharedThreads, ThreadUser
 from state.errors import FilesUnavailable, TidelineError
 
 
@@ -100,8 +100,8 @@ class CopyPool:
         self._own_threads = None
         if threads is None:
             threads = self._own_threads = SharedThreads(workers, reserved=0, name="tideline-copy")
-        self._threads = self._replay_threads = threads.user(workers)
-        self._load_threads = self._threads if load_threads is None else load_threads.user(workers)
+        self._replay_threads = threads.user(workers)
+        self._load_threads = self._replay_threads if load_threads is None else load_threads.user(workers)
         self._queue_max = queue_max
         self._queue: deque[CopyHandle] = deque()
         self._running: set[CopyHandle] = set()
@@ -186,15 +186,19 @@ class CopyPool:
             self._steps += 1
         self._throttle.use(size_bytes)
 
+    @property
+    def _threads(self) -> ThreadUser:
+        """The threads that make copies now."""
+        return self._load_threads if self._throttle.urgency > Urgency.REPLAY else self._replay_threads
+
     @contextmanager
     def as_load(self) -> Iterator[None]:
         """Let the copies of a block give way to those that replay needs."""
         before, self._throttle.urgency = self._throttle.urgency, Urgency.LOAD
-        self._threads = self._load_threads
         try:
             yield
         finally:
-            self._throttle.urgency, self._threads = before, self._replay_threads
+            self._throttle.urgency = before
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start,
@@ -232,7 +236,8 @@ class CopyPool:
             threads.cancel_waiting()
         if self._own_threads is not None:
             self._own_threads.close()
-        ended = [threads.wait(timeout_s) for threads in users]
+        deadline_s = time.monotonic() + timeout_s
+        ended = [threads.wait(max(0.0, deadline_s - time.monotonic())) for threads in users]
         return all(ended)
 
     def check(self) -> None:

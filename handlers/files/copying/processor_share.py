@@ -20,7 +20,7 @@ from handlers.files.copying.byte_rates import ByteRate, Urgency
 
 
 REPLAY_FACTOR: Final = 6.0
-"""Replay works in more threads than the ones that are measured, and waits for answers between its steps."""
+"""Replay uses other threads besides the measured one, and waits for answers between its steps."""
 SHARE_MIN: Final = 0.25
 """Of one processor, so that a load ends however much is replayed."""
 HALF_LIFE_S: Final = 5.0
@@ -33,33 +33,34 @@ _MICROSECONDS: Final = 1_000_000
 class ProcessorShare:
     """The processor time of all copies of a process that give way; thread-safe."""
 
-    def __init__(
-        self, find_replay_s: Callable[[], float], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """``find_replay_s`` returns how much processor time replay has used so far."""
-        self._find_replay_s = find_replay_s
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._rate = ByteRate(None, clock=clock)
         """Of microseconds, in place of bytes."""
         self._lock = threading.Lock()
-        self._window = (clock(), find_replay_s())
+        self._began_s = clock()
+        self._replayed_s = 0.0
+        """Processor time of replay since then."""
         self._replay = 0.0
         """The share that replay uses."""
         self.share = 1.0
         """What copies may use of one processor now; 1 if there is no limit."""
+
+    def note_replay(self, seconds: float) -> None:
+        """Count processor time of replay."""
+        with self._lock:
+            self._replayed_s += seconds
 
     def use(self, seconds: float, urgency: Urgency, is_closed: Callable[[], bool]) -> None:
         """Count the processor time of a copy that has ended, and wait until the next one may begin, or
         ``is_closed`` returns True (see ``wake``).
         """
         with self._lock:
-            began_s, used_before_s = self._window
-            elapsed_s = self._clock() - began_s
+            elapsed_s = self._clock() - self._began_s
             if elapsed_s >= _WINDOW_S:
-                used_s = self._find_replay_s()
-                self._window = (began_s + elapsed_s, used_s)
                 remembered = self._replay * 0.5 ** (elapsed_s / HALF_LIFE_S)
-                self._replay = max((used_s - used_before_s) / elapsed_s, remembered)
+                self._replay = max(min(1.0, self._replayed_s / elapsed_s), remembered)
+                self._began_s, self._replayed_s = self._began_s + elapsed_s, 0.0
                 self.share = max(SHARE_MIN, 1.0 - REPLAY_FACTOR * self._replay)
                 is_limited = self.share < _UNLIMITED
                 self._rate.change(round(self.share * _MICROSECONDS) if is_limited else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -87,7 +86,7 @@ def test_copies_need_a_base_and_a_period(tmp_path: Path) -> None:
     )
     assert [each.policies["shop"].copies_external for each in (none, off, on)] == [False, False, True]
     context: Any = SimpleNamespace()
-    assert build_external(off, "shop", context, [], ProcessorShare(time.process_time)) is None
+    assert build_external(off, "shop", context, [], ProcessorShare()) is None
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,10 @@ def load_at_once(entry: TableLoad, _tools: LoadTools, _progress: LoadProgress) -
 
 
 def follow(
-    replica: FakedReplica, directory: Path, bootstraps: BootstrapTurns | None = None
+    replica: FakedReplica,
+    directory: Path,
+    bootstraps: BootstrapTurns | None = None,
+    note_replay: Callable[[float], None] = lambda _: None,
 ) -> tuple[FollowedReplica, Beats, list[int | None]]:
     pauses: list[int | None] = []
     threads = LoadThread(replica.context, Closed, LoadSettings(), load=load_at_once)  # type: ignore[arg-type]
@@ -115,6 +119,7 @@ def follow(
         lambda: unused,
         bootstraps=bootstraps or BootstrapTurns(1),
         report_pause=pauses.append,
+        note_replay=note_replay,
     )
     beats = Beats()
     followed.connect(beats)
@@ -166,6 +171,17 @@ def test_a_policy_is_followed_again_once_the_disk_of_its_state_has_space(
     fill_disk_of_the_state(stored_replica)
     assert opened(followed).event_id == 0
     assert followed.apply([created(1)]).event_id == 1
+
+
+def test_batches_count_as_replay_and_a_bootstrap_does_not(replica: FakedReplica, tmp_path: Path) -> None:
+    noted_s: list[float] = []
+    followed, _, _ = follow(replica, tmp_path, note_replay=noted_s.append)
+    opened(followed)
+    assert noted_s == []
+    began_s = time.thread_time()
+    followed.apply([created(1)])
+    (replayed_s,) = noted_s
+    assert 0 < replayed_s <= time.thread_time() - began_s
 
 
 def test_requests_about_a_failed_policy_are_served_once_the_disk_of_its_state_has_space(

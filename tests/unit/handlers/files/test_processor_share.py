@@ -19,17 +19,16 @@ from tests.builders.replication.warehouse import Warehouse
 
 
 class Processor:
-    """A clock, and the processor time that replay has used."""
+    """A clock, and the share that depends on it."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.replay_s = 0.0
-        self.share = ProcessorShare(lambda: self.replay_s, clock=lambda: self.now_s)
+        self.share = ProcessorShare(clock=lambda: self.now_s)
 
     def pass_time(self, seconds: float, replay: float = 0.0) -> None:
         """Let replay use the given share of the processor for so long."""
         self.now_s += seconds
-        self.replay_s += replay * seconds
+        self.share.note_replay(replay * seconds)
 
 
 @given(st.floats(min_value=0.0, max_value=1.0))

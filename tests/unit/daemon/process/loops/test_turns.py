@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -235,17 +234,3 @@ def test_tasks_that_hang_delay_the_others_by_a_short_time_and_have_a_limit() -> 
     eventually(lambda: task.turns == 2)
     turns.close()
     eventually(lambda: count_threads("hang") == 0)
-
-
-def test_the_processor_time_of_turns_is_counted_and_their_waits_are_not() -> None:
-    turns, waits = Turns(name="test"), threading.Event()
-
-    def work() -> None:
-        waits.wait(0.2)
-        sum(range(3_000_000))
-
-    began_s = time.process_time()
-    turns.add(work)
-    eventually(lambda: turns.used_s > 0)
-    assert turns.used_s <= time.process_time() - began_s + 0.01
-    turns.close()
