@@ -7,7 +7,7 @@ bootstrap, and one after a pause or promotion, rests and needs no thread.
 
 from __future__ import annotations
 
-import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from daemon.consumer.projection import BUSY_WAIT_S, WAIT_S
@@ -17,6 +17,7 @@ from daemon.replica.served_requests import PolicyRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.inbox import Inbox, Request
@@ -53,7 +54,7 @@ class FollowedReplica:
         external: ExternalThread | None = None,
         report_end: Callable[[Promotion | None], None] = lambda _: None,
         report_new: Callable[[bool], None] = lambda _: None,
-        note_replay: Callable[[float], None] = lambda _: None,
+        replaying: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """``open_reader`` returns a second reader of the topic, for tables that catch up. ``bootstraps`` says
         when the policy may be bootstrapped.
@@ -61,8 +62,8 @@ class FollowedReplica:
         ``report_pause`` receives since when the policy is paused, and None once resumed. ``external`` copies
         the files of external tables, if the policy has that setting. ``report_end`` receives the
         promotion that ended replication, and None if a retirement did. ``report_new`` receives True while
-        a new policy waits for the request to bootstrap it, and False afterwards. ``note_replay`` receives the
-        processor time of each batch.
+        a new policy waits for the request to bootstrap it, and False afterwards. Batches are applied within
+        the block of ``replaying``.
         """
         self._projection = projection
         self._inbox = inbox
@@ -73,7 +74,7 @@ class FollowedReplica:
         self._external = external
         self._report_end = report_end
         self._report_new = report_new
-        self._note_replay = note_replay
+        self._replaying = replaying
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_unopened = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
@@ -116,9 +117,8 @@ class FollowedReplica:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply the events, and take care of loads."""
         self._rest_s = WAIT_S
-        began_s = time.thread_time()
-        position = self._projection.apply(events)
-        self._note_replay(time.thread_time() - began_s)
+        with self._replaying():
+            position = self._projection.apply(events)
         self._step_loads()
         return position
 

@@ -256,7 +256,7 @@ class _Replica:
             external=external,
             report_end=self._report_end,
             report_new=self._report_new,
-            note_replay=shared.processor.note_replay,
+            replaying=shared.processor.replaying,
         )
         reader = subscribe(
             config,

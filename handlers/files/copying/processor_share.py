@@ -1,32 +1,29 @@
 """Processor time of copies that give way to replay.
 
 Python runs one thread at a time. Eight copies of small files would delay each step of replay by eight turns,
-and the commits of all policies by seconds. So the copies of loads leave a multiple of the processor time that
-replay has just used. While nothing is replayed, they have the whole processor: a bootstrap of the only policy
+and the commits of all policies by seconds. So while events are applied, and for a moment afterwards, the
+copies of loads have a share of one processor. Otherwise they have all of it: a bootstrap of the only policy
 does not become slower. Large files hardly count, because threads move and hash bytes without Python's lock.
 
-Replay that is held up uses less processor time. So the use that was measured once is forgotten only slowly:
-otherwise copies would take even more of a machine that is already too busy.
+The share does not depend on how much processor time replay uses: replay that is held up uses less.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from handlers.files.copying.byte_rates import ByteRate, Urgency
 
 
-REPLAY_FACTOR: Final = 6.0
-"""Replay uses other threads besides the measured one, and waits for answers between its steps."""
-SHARE_MIN: Final = 0.25
+SHARE: Final = 0.25
 """Of one processor, so that a load ends however much is replayed."""
-HALF_LIFE_S: Final = 5.0
-"""Of the measured use of replay."""
-_WINDOW_S: Final = 0.25
-_UNLIMITED: Final = 0.98
+HOLD_S: Final = 0.25
+"""A commit is read, decoded and sent to its policies before its events are applied."""
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -38,32 +35,32 @@ class ProcessorShare:
         self._rate = ByteRate(None, clock=clock)
         """Of microseconds, in place of bytes."""
         self._lock = threading.Lock()
-        self._began_s = clock()
-        self._replayed_s = 0.0
-        """Processor time of replay since then."""
-        self._replay = 0.0
-        """The share that replay uses."""
-        self.share = 1.0
-        """What copies may use of one processor now; 1 if there is no limit."""
+        self._replaying = 0
+        """Policies that apply events now."""
+        self._ended_s = -math.inf
+        """When one of them ended last."""
 
-    def note_replay(self, seconds: float) -> None:
-        """Count processor time of replay."""
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """Limit copies while events are applied in the block."""
         with self._lock:
-            self._replayed_s += seconds
+            self._replaying += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._replaying -= 1
+                self._ended_s = self._clock()
 
     def use(self, seconds: float, urgency: Urgency, is_closed: Callable[[], bool]) -> None:
         """Count the processor time of a copy that has ended, and wait until the next one may begin, or
         ``is_closed`` returns True (see ``wake``).
         """
         with self._lock:
-            elapsed_s = self._clock() - self._began_s
-            if elapsed_s >= _WINDOW_S:
-                remembered = self._replay * 0.5 ** (elapsed_s / HALF_LIFE_S)
-                self._replay = max(min(1.0, self._replayed_s / elapsed_s), remembered)
-                self._began_s, self._replayed_s = self._began_s + elapsed_s, 0.0
-                self.share = max(SHARE_MIN, 1.0 - REPLAY_FACTOR * self._replay)
-                is_limited = self.share < _UNLIMITED
-                self._rate.change(round(self.share * _MICROSECONDS) if is_limited else None)
+            is_limited = self._replaying > 0 or self._clock() - self._ended_s < HOLD_S
+            limit = round(SHARE * _MICROSECONDS) if is_limited else None
+            if limit != self._rate.bytes_per_s:
+                self._rate.change(limit)
         self._rate.use(round(seconds * _MICROSECONDS), urgency, is_closed)
 
     def wake(self) -> None:

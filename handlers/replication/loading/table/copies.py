@@ -4,13 +4,13 @@ not repeat them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from handlers.files.copying.copies import Copied, CopyTask, build_copy_task
 from handlers.files.copying.jobs import SizedTask
-from handlers.files.paths import Location, parse_location
+from handlers.files.paths import parse_location
 from handlers.files.table_listing import ListedFile, TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadProgress, LoadTools
@@ -25,13 +25,15 @@ _AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
+    """A file, and the directory of its copy."""
+
     file: ListedFile
-    task: CopyTask
+    location: str
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Source, target and size."""
-        return self.file.file.uri, self.task.target_uri, self.file.size_bytes
+        """Source, directory and size."""
+        return self.file.file.uri, self.location, self.file.size_bytes
 
 
 class TableCopies:
@@ -42,7 +44,7 @@ class TableCopies:
         self._tools = tools
         self._progress = progress
         self._verified: set[tuple[str, str, int]] = set()
-        """Source, target and size of the verified files. A writer never changes a file under its name."""
+        """Keys of the verified files. A writer never changes a file under its name."""
         self.files = 0
         self.size_bytes = 0
 
@@ -50,7 +52,7 @@ class TableCopies:
         """Forget the counts, but not the verified files."""
         self.files, self.size_bytes = 0, 0
 
-    def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]], table_root: str | None) -> None:
+    def copy(self, listed: Sequence[tuple[Sequence[ListedFile], str | None]], table_root: str | None) -> None:
         """Copy the files of each directory to its location and remove everything else there;
         raises SnapshotLost.
 
@@ -58,31 +60,27 @@ class TableCopies:
 
         Raises FilesUnavailable and other errors of copies. A job copies many files, if there are jobs.
         """
-        places = [
-            (
-                location,
-                [_Copy(file, build_copy_task(file.file, location, table_root=table_root)) for file in files],
-            )
-            for files, location in listed
-            if location is not None
+        kept: dict[str, set[str]] = {location: set() for _, location in listed if location is not None}
+        copies = [
+            _Copy(file, location) for files, location in listed if location is not None for file in files
         ]
-        for _, copies in places:
-            self._progress.listed(self._table, len(copies), sum(copy.file.size_bytes for copy in copies))
-        self._copy_by_job([copy for _, copies in places for copy in copies])
-        for location, copies in places:
-            for piece in in_pieces(copies, _AT_ONCE):
-                self._tools.step()
-                self._copy_some(piece)
-            self._remove_others(location, {copy.task.target_uri for copy in copies})
+        self._progress.listed(self._table, len(copies), sum(copy.file.size_bytes for copy in copies))
+        self._copy_by_job(copies, table_root)
+        for piece in in_pieces(copies, _AT_ONCE):
+            self._tools.step()
+            for location, target_uri in self._copy_some(piece, table_root):
+                kept[location].add(target_uri)
+        for location, target_uris in kept.items():
+            self._remove_others(location, target_uris)
 
-    def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
+    def _copy_by_job(self, copies: Sequence[_Copy], table_root: str | None) -> None:
         """Copy the files that are not verified yet with a job, if there are many."""
         jobs = self._tools.jobs
         pending = [copy for copy in copies if copy.key not in self._verified]
         if jobs is None or not jobs.suits(len(pending), sum(copy.file.size_bytes for copy in pending)):
             return
         outcomes = jobs.run(
-            [SizedTask(copy.task, copy.file.size_bytes) for copy in pending],
+            [SizedTask(_build_task(copy, table_root), copy.file.size_bytes) for copy in pending],
             guard=self._tools.target.guard,
             stopping=self._tools.stopping,
             beat=self._tools.beat,
@@ -96,10 +94,18 @@ class TableCopies:
         if failures:
             _raise_failure(failures[0])
 
-    def _copy_some(self, copies: Sequence[_Copy]) -> None:
-        pending = [
-            (copy, self._tools.copies.submit(copy.task)) for copy in copies if copy.key not in self._verified
-        ]
+    def _copy_some(self, copies: Sequence[_Copy], table_root: str | None) -> list[tuple[str, str]]:
+        """Copy the files that are not verified yet; return the directory and the target of each file.
+
+        Tasks are built one at a time: those of many thousands of files at once would hold up replay, which
+        needs Python's lock too.
+        """
+        targets, pending = [], []
+        for copy in copies:
+            task = _build_task(copy, table_root)
+            targets.append((copy.location, task.target_uri))
+            if copy.key not in self._verified:
+                pending.append((copy, self._tools.copies.submit(task)))
         try:
             self._tools.copies.wait([handle for _, handle in pending])
         except TidelineError as error:
@@ -109,6 +115,7 @@ class TableCopies:
         self.files += len(copies)
         self.size_bytes += size_bytes
         self._progress.copied(self._table, len(copies), size_bytes)
+        return targets
 
     def _remove_others(self, location: str, kept: set[str]) -> None:
         """Remove the files that are not in the snapshot, and directories of other writes.
@@ -122,10 +129,14 @@ class TableCopies:
                 place = parse_location(file.file.uri)
                 self._tools.files.of(place).remove(place)
         root = parse_location(location)
+        names = {uri.removeprefix(f"{root}/").partition("/")[0] for uri in kept}
         for name in directory.directories:
-            below = root.child(name)
-            if AcidDirectory.find(name) is not None and not any(_is_below(uri, below) for uri in kept):
-                self._tools.files.of(below).remove_tree(below)
+            if AcidDirectory.find(name) is not None and name not in names:
+                self._tools.files.of(root).remove_tree(root.child(name))
+
+
+def _build_task(copy: _Copy, table_root: str | None) -> CopyTask:
+    return build_copy_task(copy.file.file, copy.location, table_root=table_root)
 
 
 def _raise_failure(error: TidelineError) -> NoReturn:
@@ -133,7 +144,3 @@ def _raise_failure(error: TidelineError) -> NoReturn:
     if isinstance(error, FileLost):
         raise SnapshotLost(f"a file vanished: {error.context.get('path')}") from error
     raise error
-
-
-def _is_below(uri: str, directory: Location) -> bool:
-    return uri.startswith(f"{directory}/")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def follow(
     replica: FakedReplica,
     directory: Path,
     bootstraps: BootstrapTurns | None = None,
-    note_replay: Callable[[float], None] = lambda _: None,
+    replaying: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> tuple[FollowedReplica, Beats, list[int | None]]:
     pauses: list[int | None] = []
     threads = LoadThread(replica.context, Closed, LoadSettings(), load=load_at_once)  # type: ignore[arg-type]
@@ -119,7 +118,7 @@ def follow(
         lambda: unused,
         bootstraps=bootstraps or BootstrapTurns(1),
         report_pause=pauses.append,
-        note_replay=note_replay,
+        replaying=replaying,
     )
     beats = Beats()
     followed.connect(beats)
@@ -174,14 +173,19 @@ def test_a_policy_is_followed_again_once_the_disk_of_its_state_has_space(
 
 
 def test_batches_count_as_replay_and_a_bootstrap_does_not(replica: FakedReplica, tmp_path: Path) -> None:
-    noted_s: list[float] = []
-    followed, _, _ = follow(replica, tmp_path, note_replay=noted_s.append)
+    positions: list[int] = []
+
+    @contextmanager
+    def replaying() -> Iterator[None]:
+        positions.append(replica.projection.position.event_id)
+        yield
+        positions.append(replica.projection.position.event_id)
+
+    followed, _, _ = follow(replica, tmp_path, replaying=replaying)
     opened(followed)
-    assert noted_s == []
-    began_s = time.thread_time()
+    assert positions == []
     followed.apply([created(1)])
-    (replayed_s,) = noted_s
-    assert 0 < replayed_s <= time.thread_time() - began_s
+    assert positions == [0, 1]
 
 
 def test_requests_about_a_failed_policy_are_served_once_the_disk_of_its_state_has_space(

@@ -1,4 +1,4 @@
-"""Copies of loads leave replay a multiple of the processor time that it uses, and else have all of it."""
+"""Copies of loads have a share of the processor while events are applied, and otherwise all of it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 
 from handlers.files.copying.byte_rates import Urgency
 from handlers.files.copying.pool import CopyPool
-from handlers.files.copying.processor_share import (
-    HALF_LIFE_S,
-    REPLAY_FACTOR,
-    SHARE_MIN,
-    ProcessorShare,
-)
+from handlers.files.copying.processor_share import HOLD_S, SHARE, ProcessorShare
 from handlers.files.copying.throttle import Throttle
+from state.errors import FilesUnavailable
 from tests.builders.replication.warehouse import Warehouse
 
 
@@ -25,69 +21,68 @@ class Processor:
         self.now_s = 100.0
         self.share = ProcessorShare(clock=lambda: self.now_s)
 
-    def pass_time(self, seconds: float, replay: float = 0.0) -> None:
-        """Let replay use the given share of the processor for so long."""
-        self.now_s += seconds
-        self.share.note_replay(replay * seconds)
+    def copy(self, seconds: float) -> float:
+        """Use the processor for a copy; return how long the next one had to wait."""
+        began_s = self.now_s
+
+        def pass_time() -> bool:
+            self.now_s = max(self.now_s, self.share._rate.paid_s)
+            return False
+
+        self.share.use(seconds, Urgency.LOAD, pass_time)
+        return self.now_s - began_s
 
 
-@given(st.floats(min_value=0.0, max_value=1.0))
-def test_copies_have_what_a_multiple_of_replay_leaves_but_always_a_least_share(replay: float) -> None:
+@pytest.fixture
+def processor() -> Processor:
+    return Processor()
+
+
+@given(st.lists(st.floats(min_value=0.002, max_value=0.5), min_size=1, max_size=9))
+def test_while_events_are_applied_copies_have_their_share(copies_s: list[float]) -> None:
     processor = Processor()
-    processor.pass_time(1.0, replay)
-    processor.share.use(0.0, Urgency.LOAD, lambda: False)
-    assert processor.share.share == pytest.approx(max(SHARE_MIN, 1.0 - REPLAY_FACTOR * replay))
+    with processor.share.replaying():
+        waits_s = [processor.copy(each) for each in [*copies_s, 0.001]]
+    assert waits_s[1:] == [pytest.approx(each / SHARE, abs=1e-5) for each in copies_s]
 
 
-def test_copies_take_no_more_when_replay_is_held_up_for_a_moment() -> None:
-    processor = Processor()
-    processor.pass_time(1.0, 0.1)
-    processor.share.use(0.0, Urgency.LOAD, lambda: False)
-    before = processor.share.share
-    processor.pass_time(HALF_LIFE_S)
-    processor.share.use(0.0, Urgency.LOAD, lambda: False)
-    assert before == pytest.approx(1.0 - 0.1 * REPLAY_FACTOR)
-    assert processor.share.share == pytest.approx(1.0 - 0.05 * REPLAY_FACTOR)
+def test_copies_have_their_share_until_a_moment_after_the_last_batch(processor: Processor) -> None:
+    with processor.share.replaying():
+        with processor.share.replaying():
+            pass
+        processor.now_s += HOLD_S
+        processor.copy(0.1)
+        assert processor.copy(0.01) == pytest.approx(0.1 / SHARE)
+    assert processor.copy(0.0) == pytest.approx(0.01 / SHARE)
+    processor.now_s += HOLD_S
+    processor.copy(1.0)
+    assert processor.copy(1.0) == 0.0
 
 
-def test_a_copy_waits_until_the_time_of_the_earlier_ones_is_within_the_share() -> None:
-    processor = Processor()
-    processor.pass_time(1.0, 1.0)
-    processor.share.use(0.01, Urgency.LOAD, lambda: False)
-    waits_s = list[float]()
-
-    def pass_time() -> bool:
-        processor.pass_time(0.04)
-        waits_s.append(0.04)
-        return False
-
-    processor.share.use(0.01, Urgency.LOAD, pass_time)
-    assert sum(waits_s) == pytest.approx(0.01 / SHARE_MIN)
+def test_a_batch_that_fails_ends_too(processor: Processor) -> None:
+    with pytest.raises(FilesUnavailable), processor.share.replaying():
+        raise FilesUnavailable("the disk is full")
+    processor.now_s += HOLD_S
+    processor.copy(1.0)
+    assert processor.copy(1.0) == 0.0
 
 
-def test_without_replay_copies_never_wait() -> None:
-    processor = Processor()
-    processor.pass_time(1.0, 0.5)
-    processor.share.use(0.001, Urgency.LOAD, lambda: False)
-    processor.pass_time(60.0)
-    for _ in range(1_000):
-        processor.share.use(1.0, Urgency.LOAD, lambda: False)
+def test_without_replay_copies_never_wait(processor: Processor) -> None:
+    assert [processor.copy(1.0) for _ in range(100)] == [0.0] * 100
 
 
-def test_only_copies_that_replay_does_not_need_give_way() -> None:
-    processor = Processor()
-    processor.pass_time(1.0, 1.0)
+def test_only_copies_that_replay_does_not_need_give_way(processor: Processor) -> None:
     throttle = Throttle((), processor=processor.share)
-    for _ in range(1_000):
+    with processor.share.replaying():
+        for _ in range(1_000):
+            throttle.use_processor(1.0)
+        throttle.urgency = Urgency.LOAD
         throttle.use_processor(1.0)
-    throttle.urgency = Urgency.LOAD
-    throttle.use_processor(1.0)
-    throttle.close()
-    throttle.use_processor(1.0)
+        throttle.close()
+        throttle.use_processor(1.0)
 
 
-def test_a_large_file_counts_little_more_than_a_small_one(warehouse: Warehouse) -> None:
-    processor = Processor()
+def test_a_large_file_counts_little_more_than_a_small_one(warehouse: Warehouse, processor: Processor) -> None:
     counted = list[float]()
     processor.share.use = lambda seconds, *_: counted.append(seconds)  # type: ignore[method-assign]
     pool = CopyPool(
