@@ -105,7 +105,7 @@ class Parts:
     sections: Sequence[SectionPart[Any]] = ()
     """Further sections of the status."""
     routes: Sequence[Route] = ()
-    wait_kinds: Sequence[WaitKind] = ()
+    wait_kinds: Sequence[WaitKind[Any]] = ()
     """Conditions of waits over HTTP."""
     close: Sequence[Callable[[], None]] = field(default=())
     """Functions to call after the loops and the HTTP server have stopped."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 NUMBER_MAX: Final = 2**63 - 1
-_DIGITS_MAX: Final = 19
 _BOUNDS: Final[dict[type[Any], Mapping[str, Interval]]] = {}
 
 
@@ -75,10 +74,3 @@ def _read_bounds(settings: type[Any]) -> Mapping[str, Interval]:
     module = vars(sys.modules[settings.__module__])
     hints = get_type_hints(SimpleNamespace(__annotations__=bounded), globalns=module, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
-
-
-def parse_number(text: str, low: int = 0, high: int = NUMBER_MAX) -> int | None:
-    """Return the whole number that a client wrote in ASCII digits, or None unless it is within bounds."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and low <= int(text) <= high):
-        return None
-    return int(text)

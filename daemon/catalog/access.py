@@ -21,6 +21,7 @@ from daemon.catalog.queries import Answer, Answers, Query, TableList
 from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
 from daemon.http.operations import BASE
+from daemon.http.parameters import write_parameters
 from daemon.process.inbox import StillWorking, requests_directory, send_request
 from daemon.state_directory.directory import state_lock, state_path
 from daemon.status.address import DaemonAddress
@@ -65,7 +66,7 @@ class RemoteAnswers:
         """Return the daemon's answer;
         raise the error it answers with, and Transient if it does not answer.
         """
-        return fetch_json(self.daemon, query.url_path(), query.url_parameters())
+        return fetch_json(self.daemon, query.url_path(), write_parameters(query))
 
 
 def remote_access(daemon: DaemonAddress, branch: CatalogBranch) -> Access:

@@ -98,9 +98,9 @@ class CatalogAnswers(Generic[K]):
         """Return the tables whose names start with the prefix, and how current each source is."""
         rows: list[Answer] = []
         total = 0
-        opened = self.open_sources(query.source)
+        opened, prefix = self.open_sources(query.source), query.prefix.lower()
         for source, view in opened:
-            names = [name for name in view.listed_tables() if name.startswith(query.prefix)]
+            names = [name for name in view.listed_tables() if name.startswith(prefix)]
             total += len(names)
             rows += view.rows(source, names[: max(0, query.limit - len(rows))])
         sources = {source: self._summary(source, view) for source, view in opened}

@@ -153,7 +153,7 @@ class CatalogBranch(Protocol):
     def pages(self, answers: Any) -> Sequence[Route]:
         """Return the pages of the site that show ``answers``."""
 
-    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind[Any]:
         """Return the kind of wait for ``sources``."""
 
     def serves(self, config: Config, source: str) -> bool:

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 from daemon.http.actions import NoParameters, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
 from daemon.status.action_calls import ActionCall
-from state.bounds import parse_number
 from state.errors import NotFound
 
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PATH: Final = f"{BASE}/dead-letters"
 LISTED: Final = 200
+_DIGITS_MAX: Final = 18
+"""Of an offset in the topic."""
 _TAG: Final = "Dead letters"
 
 
@@ -83,15 +85,14 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
     broker, topic = broker_settings(config.kafka), config.kafka.dead_letter_topic
 
     def read_number(text: str) -> int:
-        number = parse_number(text)
-        if number is None:
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
             raise NotFound("there is no such dead letter", number=text[:30], topic=topic)
-        return number
+        return int(text)
 
-    def list_last(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def list_last(_name: str, _parameters: Parameters) -> dict[str, Any]:
         return asdict(LetterList(list_letters(config)))
 
-    def show(number: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def show(number: str, _parameters: Parameters) -> dict[str, Any]:
         with DeadLetterReader(broker, topic) as reader:
             return asdict(show_letter(reader.read(read_number(number))))
 
@@ -122,8 +123,8 @@ def dead_letter_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         body=TypeAdapter(NoParameters),
     )
     return (
-        ApiRoute(listed, build_endpoint((), list_last, operators_only=True)),
-        ApiRoute(shown, build_endpoint((), show, operators_only=True)),
+        ApiRoute(listed, build_endpoint(Parameters, list_last, operators_only=True)),
+        ApiRoute(shown, build_endpoint(Parameters, show, operators_only=True)),
         action_route(replayed, NoParameters, replay, audit),
     )
 

@@ -20,6 +20,7 @@ from daemon.flat.calendar import draw_calendar
 from daemon.flat.status import FlatStatus
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.site.pages import Asked, PageRoute
 from daemon.site.rendering import render
 from daemon.terminal.layout import duration_text, id_text, number_text
@@ -194,7 +195,7 @@ def flat_routes(answers: FlatAnswers) -> list[Route]:
         return answers.list_tables()
 
     def route(path: str, answer: Callable[[str], Row], form: type, summary: str) -> Route:
-        endpoint = build_endpoint((), lambda name, _: dict(answer(name)), for_viewers=hide_users)
+        endpoint = build_endpoint(Parameters, lambda name, _: dict(answer(name)), for_viewers=hide_users)
         name = "Name of the flat table in the configuration, or as db.table."
         operation = Operation(
             path=path, tag="Flat tables", summary=summary, answer=TypeAdapter(form), name=name

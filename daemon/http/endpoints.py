@@ -8,7 +8,7 @@ answers (``daemon.http.transport.answering``). Each has an ETag, so that a clien
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daemon.http.parameters import CHARACTERS_MAX, P, read_parameters
 from daemon.http.problems import PROBLEM, problem_of, status_of
 from daemon.http.tokens import ANONYMOUS, Role
 from daemon.http.transport.answering import RETRY_AFTER_S, Answering, HeldResponse, Lane
@@ -25,9 +26,6 @@ from daemon.http.transport.limits import group_of
 from state.errors import BadInput, Forbidden, NotFound, TidelineError, Unauthenticated
 
 
-PARAMETER_CHARACTERS_MAX: Final = 512
-LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
-"""Limit of long parameters. The head of a request may have 16 KiB."""
 JSON: Final = "application/json"
 HTML: Final = "text/html; charset=utf-8"
 HEADERS: Final = {
@@ -39,10 +37,7 @@ HEADERS: Final = {
 }
 """Headers of every response."""
 
-Parameters = dict[str, str]
 Answer = dict[str, Any]
-AnswerTo = Callable[[str, Parameters], Answer]
-"""Answers a query about a name, with parameters."""
 
 
 class Made(NamedTuple):
@@ -146,7 +141,7 @@ def address_of(request: Request) -> str:
 async def answer_unrouted(request: Request, error: Exception) -> Response:
     """Return the problem of a path or a method that no route has."""
     assert isinstance(error, HTTPException), "registered for its statuses only"
-    path = request.url.path[:PARAMETER_CHARACTERS_MAX]
+    path = request.url.path[:CHARACTERS_MAX]
     if error.status_code == 404:
         hint = "GET /api/v1/openapi.json lists the routes."
         return problem_response(NotFound("there is no such page", path=path, hint=hint))
@@ -166,27 +161,26 @@ def _known_etags(request: Request) -> list[str]:
 
 
 def build_endpoint(
-    allowed: Iterable[str],
-    answer: AnswerTo,
+    parameters: type[P],
+    answer: Callable[[str, P], Answer],
     *,
     lane: Lane = Lane.STORE,
-    long: Iterable[str] = (),
     operators_only: bool = False,
     for_viewers: Callable[[Answer], Answer] = lambda answer: answer,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a query.
 
-    ``allowed`` are its parameters; those in ``long`` may be longer. ``for_viewers`` leaves out facts for
-    operators only.
+    ``answer`` gets the name in the path and the parameters. ``for_viewers`` leaves out facts for operators
+    only.
     """
-    names, long_names = frozenset(allowed).union(long), frozenset(long)
 
     async def endpoint(request: Request) -> Response:
         def make() -> Made:
             if operators_only:
                 require_operator(request)
-            parameters = read_parameters(request, names, long_names)
-            found = answer(request.path_params.get("name", "").lower(), parameters)
+            path = {each: value.lower() for each, value in request.path_params.items()}
+            given = read_parameters(parameters, request.query_params, **path)
+            found = answer(path.get("name", ""), given)
             if not may_operate(request):
                 found = for_viewers(found)
             return make_json(found)
@@ -194,20 +188,6 @@ def build_endpoint(
         return await made_response(request, make, lane)
 
     return endpoint
-
-
-def read_parameters(
-    request: Request, names: frozenset[str], long_names: frozenset[str] = frozenset()
-) -> Parameters:
-    """Return the parameters of a request; raise BadInput for an unknown or too long one."""
-    parameters = dict(request.query_params)
-    for name, value in parameters.items():
-        if name not in names:
-            raise BadInput("unknown parameter", parameter=name[:100], known=sorted(names))
-        limit = LONG_PARAMETER_CHARACTERS_MAX if name in long_names else PARAMETER_CHARACTERS_MAX
-        if len(value) > limit:
-            raise BadInput("a parameter is too long", parameter=name, limit=limit)
-    return parameters
 
 
 _OPERATOR_HINT: Final = (

@@ -69,16 +69,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _describe(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    parameters: list[dict[str, Any]] = [
-        {
-            "name": each.name,
-            "in": "query",
-            "required": each.is_required,
-            "description": each.description,
-            "schema": each.schema,
-        }
-        for each in operation.parameters
-    ]
+    parameters = operation.describe_parameters()
     if "{name}" in operation.path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.insert(0, {**name, "description": operation.name})

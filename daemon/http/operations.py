@@ -5,11 +5,13 @@ The declaration is the source of the route and of the OpenAPI document, and test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
+
+from daemon.http.parameters import Parameters, describe_parameters
 
 
 if TYPE_CHECKING:
@@ -21,18 +23,6 @@ if TYPE_CHECKING:
 
 
 BASE: Final = "/api/v1"
-Schema = Mapping[str, Any]
-TEXT: Final[Schema] = {"type": "string"}
-
-
-@dataclass(frozen=True, slots=True)
-class OperationParameter:
-    """A parameter in the query."""
-
-    name: str
-    description: str
-    schema: Schema
-    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +37,8 @@ class Operation:
     """The form of its answer."""
     name: str = "Name of the table, as db.table."
     """Meaning of ``{name}`` in the path."""
-    parameters: tuple[OperationParameter, ...] = ()
+    parameters: Sequence[type[Parameters]] = (Parameters,)
+    """Of which a request has one."""
     body: TypeAdapter[Any] | None = None
     """The form of the body of an operation that changes something."""
     begins: bool = False
@@ -63,6 +54,10 @@ class Operation:
     def method(self) -> str:
         """``POST`` if it changes something."""
         return "GET" if self.body is None else "POST"
+
+    def describe_parameters(self) -> list[dict[str, Any]]:
+        """Return the parameters as OpenAPI has them."""
+        return describe_parameters(*self.parameters)
 
     @property
     def code(self) -> int:

@@ -7,17 +7,17 @@ connection to the database. A decision is stored with the name of the client.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import MinLen
+from annotated_types import Interval, MinLen
 from pydantic import TypeAdapter
 
 from daemon.config.fields import parse_key
 from daemon.http.actions import STRICT, Audit, signed_action_route
 from daemon.http.endpoints import build_endpoint
-from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.keylog.settings import ColumnTypeName
-from state.bounds import parse_number
 from state.columns.paths import parse_column_key
 from state.errors import BadInput
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
     from daemon.keylog.settings import KeyedTable
     from streaming.keylog.log import KeyLog
-
-
-ROWS_MAX: Final = 1_000
-DAYS_MAX: Final = 3_650
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,24 @@ class DecisionParameters:
     """For ``pin``: the type of the column."""
     remove: bool = False
     """Whether the decision is removed."""
+
+
+@dataclass(frozen=True)
+class LogParameters(Parameters):
+    """Which rows of the key log to return."""
+
+    raw_table: str | None = None
+    """Only keys of this raw table, as db.table."""
+    key: str | None = None
+    """Only this key, as $.a.b or a.b."""
+    user: str | None = None
+    """Only queries of this user."""
+    source: str | None = None
+    """Only queries from this source."""
+    days: Annotated[int, Interval(ge=1, le=3_650)] = 30
+    """Number of days to look back."""
+    limit: Annotated[int, Interval(ge=1, le=1_000)] = 100
+    """The most rows to return."""
 
 
 @dataclass(frozen=True)
@@ -102,19 +116,13 @@ def key_log_routes(
     def do(name: str, given: DecisionParameters, client: str) -> dict[str, Any]:
         return decide(open_log(), find(name), given, client)
 
-    def read(_name: str, given: dict[str, str]) -> dict[str, Any]:
+    def read(_name: str, given: LogParameters) -> dict[str, Any]:
         from daemon.keylog.answers import read_log
         from streaming.keylog.log_reader import LogFilter
 
-        key = given.get("key")
-        log_filter = LogFilter(
-            given.get("raw_table"),
-            given.get("user"),
-            given.get("source"),
-            None if key is None else parse_key(key),
-            _number(given, "days", 30, DAYS_MAX),
-        )
-        return read_log(open_log(), log_filter, _number(given, "limit", 100, ROWS_MAX))
+        key = None if given.key is None else parse_key(given.key)
+        log_filter = LogFilter(given.raw_table, given.user, given.source, key, given.days)
+        return read_log(open_log(), log_filter, given.limit)
 
     decided = Operation(
         path=f"{BASE}/flat/{{name}}/decide",
@@ -129,29 +137,9 @@ def key_log_routes(
         tag="Flat tables",
         summary="Which user requested which key, for operators.",
         answer=TypeAdapter(LogRows),
-        parameters=(
-            OperationParameter("raw_table", "Only keys of this raw table, as db.table.", TEXT),
-            OperationParameter("key", "Only this key, as $.a.b or a.b.", TEXT),
-            OperationParameter("user", "Only queries of this user.", TEXT),
-            OperationParameter("source", "Only queries from this source.", TEXT),
-            OperationParameter("days", "Number of days to look back.", _schema(30, DAYS_MAX)),
-            OperationParameter("limit", "The most rows to return.", _schema(100, ROWS_MAX)),
-        ),
+        parameters=(LogParameters,),
     )
-    names = [each.name for each in listed.parameters]
     return (
         signed_action_route(decided, DecisionParameters, do, audit),
-        ApiRoute(listed, build_endpoint(names, read, operators_only=True)),
+        ApiRoute(listed, build_endpoint(LogParameters, read, operators_only=True)),
     )
-
-
-def _schema(default: int, maximum: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 1, "maximum": maximum, "default": default}
-
-
-def _number(given: dict[str, str], name: str, default: int, maximum: int) -> int:
-    text = given.get(name, str(default))
-    number = parse_number(text, 1, maximum)
-    if number is None:
-        raise BadInput(f"{name} = {text[:100]}: must be a number from 1 to {maximum}", parameter=name)
-    return number

@@ -8,10 +8,12 @@ a truncation.
 from __future__ import annotations
 
 import time
+from base64 import b64decode
 from bisect import insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 from daemon.catalog.answers import CatalogAnswers, SourceView
 from daemon.catalog.queries import Answer
@@ -77,9 +79,10 @@ class PartitionsView(SourceView):
 
     def read_expression(self, query: TableQuery) -> Expression | None:
         """Return the expression of a query, None if it has none, or if not read."""
-        if self.read is None or not isinstance(query, PartitionsByExpression):
+        if not isinstance(query, PartitionsByExpression):
             return None
-        return self.read(query.expression)
+        serialized = _decode(query.expr)
+        return None if self.read is None else self.read(serialized)
 
     def _row(self, table: str) -> Answer:
         load = self.under_load.get(table)
@@ -114,7 +117,7 @@ class PartitionAnswers(CatalogAnswers[PartitionsView]):
         if isinstance(query, ListTables):
             return self.list_tables(query)
         source, view = self.find_table(query.name, query.source)
-        dialect = _find_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4
+        dialect = DIALECTS[query.dialect] if isinstance(query, FilterQuery) else HIVE_4
         expression = view.read_expression(query)  # before the snapshot is open: it may take long
         began_s = time.perf_counter()
         with view.follower.snapshot() as snapshot:
@@ -146,7 +149,7 @@ def _answer(
         case FilterPartitions(names=True) | NamesByValues():
             limit = _limit(query.limit, NAMES_MAX)
             if isinstance(query, NamesByValues):
-                selection = lookups.by_values(query.values, limit + 1)
+                selection = lookups.by_values([unquote(each) for each in query.values.split("/")], limit + 1)
             else:
                 selection = lookups.by_filter(query.filter, limit + 1)
             names = [name.decode(errors="surrogatepass") for name in selection.names()]
@@ -192,8 +195,15 @@ def _name_call(query: TableQuery) -> str:
             return "by_expr"
 
 
+def _decode(text: str) -> bytes:
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise BadInput("expr: must be base64 for URLs", parameter="expr", value=text[:100]) from None
+
+
 def _limit(limit: int | None, maximum: int) -> int:
-    return maximum if limit is None or limit < 0 else min(limit, maximum)
+    return maximum if limit is None else min(limit, maximum)
 
 
 def plain(value: Any) -> Any:
@@ -210,9 +220,3 @@ def plain(value: Any) -> Any:
 
 def _cut(what: str, items: Sequence[Any], limit: int) -> Answer:
     return {what: list(items[:limit]), "truncated": len(items) > limit}
-
-
-def _find_dialect(name: str) -> Dialect:
-    if name not in DIALECTS:
-        raise BadInput("unknown dialect", dialect=name, known=sorted(DIALECTS))
-    return DIALECTS[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.capability import Capability, Command
 
@@ -61,7 +61,7 @@ class Partitions(Capability):
 
         return partition_pages(answers)
 
-    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind[Any]:
         """Return the kind of wait for ``sources``."""
         from daemon.partitions.waits import partition_kind
 

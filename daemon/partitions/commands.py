@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -47,7 +48,7 @@ RANGES_MAX: Final = 8
 
 _BRANCH: Final = Partitions()
 _limit_option = click.option(
-    "--max", "limit", type=WholeNumber(-1), help="Show only the first partitions by name."
+    "--max", "limit", type=WholeNumber(0), help="Show only the first partitions by name."
 )
 
 
@@ -119,7 +120,8 @@ def explain(query: ExplainFilter, options: CatalogOptions) -> None:
 @catalog_options
 def names(table: str, values: tuple[str, ...], limit: int | None, options: CatalogOptions) -> None:
     """Show the names of TABLE's partitions with VALUES, in the order of its columns; "" is any value."""
-    query = NamesByValues(name=table.lower(), values=values, limit=limit, source=options.source)
+    joined = "/".join(quote(value, safe="") for value in values)
+    query = NamesByValues(name=table.lower(), values=joined, limit=limit, source=options.source)
     options.echo_answer(_BRANCH, query, filter_text)
 
 

@@ -5,13 +5,15 @@ results.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from daemon.catalog.pages import list_tables
 from daemon.catalog.queries import Answer
+from daemon.http.parameters import read_parameters
 from daemon.partitions.answers import PartitionAnswers
 from daemon.partitions.queries import ExplainFilter, FilterPartitions
-from daemon.site.lists import PARAMETERS
+from daemon.site.lists import ListParameters
 from daemon.site.pages import Asked, PageRoute
 from state.errors import TidelineError
 
@@ -34,22 +36,19 @@ def partition_pages(answers: PartitionAnswers) -> Sequence[PageRoute]:
         return _table_values(asked, answers)
 
     return (
-        PageRoute(PATH, "partitions.html", tables, entry="Partitions", parameters=PARAMETERS),
-        PageRoute(
-            f"{PATH}/{{name}}", "partition_filter.html", table, parameters=("where", "dialect", "source")
-        ),
+        PageRoute(PATH, "partitions.html", tables, entry="Partitions", parameters=ListParameters),
+        PageRoute(f"{PATH}/{{name}}", "partition_filter.html", table, parameters=ExplainFilter),
     )
 
 
 def _table_values(asked: Asked, answers: PartitionAnswers) -> dict[str, Any]:
-    name, source = asked.name, asked.parameters.get("source") or None
-    text, dialect = asked.parameters.get("where", ""), asked.parameters.get("dialect") or DIALECTS[0]
-    source, view = answers.find_table(name, source)
+    query = read_parameters(ExplainFilter, asked.parameters, name=asked.name)
+    source, view = answers.find_table(query.name, query.source)
     values: dict[str, Any] = {
-        "table": name,
-        "row": view.rows(source, [name])[0],
-        "where": text,
-        "dialect": dialect,
+        "table": query.name,
+        "row": view.rows(source, [query.name])[0],
+        "filter": query.filter,
+        "dialect": query.dialect,
         "dialects": DIALECTS,
         "ranges_shown": RANGES_SHOWN,
         "explained": None,
@@ -57,12 +56,8 @@ def _table_values(asked: Asked, answers: PartitionAnswers) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        explained = answers.answer(ExplainFilter(name=name, source=source, filter=text, dialect=dialect))
-        found = answers.answer(
-            FilterPartitions(
-                name=name, source=source, filter=text, dialect=dialect, names=True, limit=NAMES_SHOWN
-            )
-        )
+        explained = answers.answer(query)
+        found = answers.answer(FilterPartitions(**asdict(query), names=True, limit=NAMES_SHOWN))
     except TidelineError as problem:
         return {**values, "problem": problem}
     return {**values, "explained": explained, "found": found, "ranges": draw_ranges(explained)}

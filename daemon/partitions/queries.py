@@ -4,23 +4,14 @@ A name is a table (``db.table``).
 
 from __future__ import annotations
 
-from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Self, get_args
-from urllib.parse import quote, unquote
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, get_args
 
-from daemon.catalog.queries import (
-    Currency,
-    Query,
-    SourceSummary,
-    TableList,
-    TableStateForm,
-    flag,
-    number,
-    parameter,
-)
-from state.errors import BadInput
+from annotated_types import Interval
+
+from daemon.catalog.queries import Currency, Query, SourceSummary, TableList, TableStateForm
+from daemon.http.parameters import LongText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +120,7 @@ PARTITIONS_MAX: Final = 10_000
 """Whole partitions in one answer: about 20 MB."""
 NAMES_MAX: Final = 100_000
 _PATH: Final = "/api/v1/partitions"
+Limit = Annotated[int, Interval(ge=0, le=NAMES_MAX)]
 
 
 class ListTables(TableList):
@@ -143,9 +135,9 @@ class FilterQuery(Query):
     """Common part of all queries with a filter."""
 
     name: str
-    filter: str = parameter("", is_long=True)
+    filter: LongText = ""
     """A filter as the metastore reads it; empty: all partitions."""
-    dialect: str = parameter("hive4", schema={"type": "string", "enum": ["hive2", "hive4"]})
+    dialect: Literal["hive2", "hive4"] = "hive4"
     """How to compare values: as Hive 2 or Hive 4 does."""
 
 
@@ -155,19 +147,10 @@ class FilterPartitions(FilterQuery):
 
     path = f"{_PATH}/{{name}}"
     form = FilteredPartitions
-    limit: int | None = number(NAMES_MAX, name="max")
-    """None, or a negative number: as many as an answer may have."""
-    names: bool = flag()
+    limit: Limit | None = field(default=None, metadata={"alias": "max"})
+    """The most partitions to return; 10,000 at most, unless only names are returned."""
+    names: bool = False
     """Whether to return only names."""
-
-    @classmethod
-    def parse(cls, name: str, given: Mapping[str, str]) -> Self:
-        """Return the query; whole partitions have a lower limit than names."""
-        query = super().parse(name, given)
-        if not query.names and (query.limit or 0) > PARTITIONS_MAX:
-            rule = f"must be a number from 0 to {PARTITIONS_MAX}, unless names=true"
-            raise BadInput(f"max = {query.limit}: {rule}", parameter="max", value=query.limit)
-        return query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,14 +169,6 @@ class ExplainFilter(FilterQuery):
     form = ExplainedFilter
 
 
-def _join_values(values: Sequence[str]) -> str:
-    return "/".join(quote(value, safe="") for value in values)
-
-
-def _split_values(value: str) -> list[str]:
-    return [unquote(each) for each in value.split("/")]
-
-
 @dataclass(frozen=True, kw_only=True)
 class NamesByValues(Query):
     """The names of partitions with these values in the order of the key; an empty value matches any."""
@@ -201,21 +176,10 @@ class NamesByValues(Query):
     path = f"{_PATH}/{{name}}/names_ps"
     form = PartitionNames
     name: str
-    values: Sequence[str] = parameter(("",), parse=_split_values, format=_join_values, is_long=True)
-    """As a parameter like a partition name: ``2024-05-01//eu``, escaped as Hive does."""
-    limit: int | None = number(NAMES_MAX, name="max")
+    values: LongText = ""
+    """Like a partition name: ``2024-05-01//eu``, escaped as Hive does."""
+    limit: Limit | None = field(default=None, metadata={"alias": "max"})
     """The most names to return."""
-
-
-def _decode(value: str) -> bytes:
-    try:
-        return b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)
-    except ValueError as error:
-        raise ValueError("must be base64 for URLs") from error
-
-
-def _encode(value: bytes) -> str:
-    return urlsafe_b64encode(value).decode().rstrip("=")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +189,11 @@ class PartitionsByExpression(Query):
     path = f"{_PATH}/{{name}}/by_expr"
     form = PartitionsOfExpression
     name: str
-    expression: bytes = parameter(b"", name="expr", parse=_decode, format=_encode, is_long=True)
+    expr: LongText = ""
     """The expression as base64 for URLs; empty: all partitions."""
-    limit: int | None = number(PARTITIONS_MAX, name="max")
+    limit: Annotated[int, Interval(ge=0, le=PARTITIONS_MAX)] | None = field(
+        default=None, metadata={"alias": "max"}
+    )
     """The most partitions to return."""
 
 

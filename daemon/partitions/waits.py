@@ -5,25 +5,28 @@ It calls no metastore: the index follows the events of the source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import unquote
 
 from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import projection_name
-from daemon.http.operations import TEXT, OperationParameter
 from daemon.partitions.answers import PartitionAnswers
-from daemon.waits.conditions import Reached, WaitKind
+from daemon.waits.conditions import Reached, WaitKind, WaitParameters
 from state.errors import BadInput, NotFound
 from state.partitions.filters.dialect import HIVE_4
 
 
-_PARAMETERS: Final = (
-    OperationParameter("partition", "Wait until 'table' has this partition: dt=2024-01-01/hr=5.", TEXT),
-    OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),
-    OperationParameter("source", "Name of the source, if several have the table.", TEXT),
-)
+@dataclass(frozen=True, kw_only=True)
+class PartitionParameters(WaitParameters):
+    """A partition to wait for."""
+
+    partition: str
+    """Wait until 'table' has this partition: dt=2024-01-01/hr=5."""
+    table: str
+    """The table of 'partition' or 'range', as db.table."""
+    source: str | None = None
+    """Name of the source, if several have the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,13 @@ class PartitionExists:
         return [values[column] for column in columns]
 
 
-def partition_kind(sources: Sequence[OpenSource]) -> WaitKind:
+def partition_kind(sources: Sequence[OpenSource]) -> WaitKind[PartitionParameters]:
     """Return the kind of conditions about single partitions."""
     answers = PartitionAnswers(sources, lambda _: None)
 
-    def build(given: Mapping[str, str]) -> PartitionExists:
-        if "table" not in given:
-            raise BadInput("a parameter is missing", required=["table"])
-        source = given.get("source")
-        found = tuple(each.source for each in sources if source in {None, each.source})
-        answers.open_sources(source)  # raises NotFound
-        return PartitionExists(answers, found, source, given["table"].lower(), given["partition"])
+    def build(given: PartitionParameters) -> PartitionExists:
+        found = tuple(each.source for each in sources if given.source in {None, each.source})
+        answers.open_sources(given.source)  # raises NotFound
+        return PartitionExists(answers, found, given.source, given.table.lower(), given.partition)
 
-    return WaitKind(name="partition", build=build, parameters=_PARAMETERS)
+    return WaitKind(name="partition", parameters=PartitionParameters, build=build)

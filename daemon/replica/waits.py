@@ -7,34 +7,30 @@ daemon has read last may be older than the client's write. The relay then reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Annotated, Protocol
+
+from annotated_types import Interval
 
 from daemon.capability import Runtime
 from daemon.consumer.projection import ProjectionStatus
-from daemon.http.operations import OperationParameter
 from daemon.sources.connections import measured_metastore, source_client
-from daemon.waits.conditions import Reached, Unresolved, WaitKind
-from state.bounds import parse_number
-from state.errors import BadInput, NotFound
+from daemon.waits.conditions import Reached, Unresolved, WaitKind, WaitParameters
+from state.bounds import NUMBER_MAX
+from state.errors import NotFound
 
 
-EVENT_ID_MAX: Final = 2**63 - 1
-_PARAMETERS: Final = (
-    OperationParameter(
-        "replica",
-        "A policy: wait until its replica has applied an event of the source.",
-        {"type": "string"},
-    ),
-    OperationParameter(
-        "event",
-        "The event; default: the newest one of the source.",
-        {"type": "integer", "minimum": 0},
-    ),
-)
+@dataclass(frozen=True, kw_only=True)
+class ReplicaParameters(WaitParameters):
+    """An event to wait for."""
+
+    replica: str
+    """A policy: wait until its replica has applied an event of the source."""
+    event: Annotated[int, Interval(ge=0, le=NUMBER_MAX)] | None = None
+    """The event; default: the newest one of the source."""
 
 
 class FollowedReplicas(Protocol):
@@ -84,20 +80,22 @@ class ReplicaReached:
         return replace(reached, left_out=tuple(sorted(left_out)))
 
 
-def replica_kind(runtime: Runtime, replicas: FollowedReplicas, name_of: Callable[[str], str]) -> WaitKind:
+def replica_kind(
+    runtime: Runtime, replicas: FollowedReplicas, name_of: Callable[[str], str]
+) -> WaitKind[ReplicaParameters]:
     """Return the kind of conditions about replicas; ``name_of`` returns the projection of a policy."""
 
-    def build(given: Mapping[str, str]) -> ReplicaReached | Unresolved:
-        policy = given["replica"].lower()
+    def build(given: ReplicaParameters) -> ReplicaReached | Unresolved:
+        policy = given.replica.lower()
         found = runtime.config.find_policy(policy)
         if found is None:
             raise NotFound("no such policy is configured", policy=policy[:200])
         condition = partial(ReplicaReached, replicas, policy, name_of(policy), found.source)
-        if "event" in given:
-            return condition(_read_event(given["event"]))
+        if given.event is not None:
+            return condition(given.event)
         return Unresolved(lambda: condition(read_newest(runtime, found.source)))
 
-    return WaitKind(name="replica", build=build, parameters=_PARAMETERS)
+    return WaitKind(name="replica", parameters=ReplicaParameters, build=build)
 
 
 def read_newest(runtime: Runtime, source: str) -> int:
@@ -107,10 +105,3 @@ def read_newest(runtime: Runtime, source: str) -> int:
         newest = metastore.current_event_id()
     runtime.nudges.of(source).set()
     return newest
-
-
-def _read_event(value: str) -> int:
-    event_id = parse_number(value, 0, EVENT_ID_MAX)
-    if event_id is None:
-        raise BadInput(f"event = {value[:100]}: must be the number of an event", parameter="event")
-    return event_id

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from daemon.config.shown import show_settings
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.http.transport.answering import Lane
 from daemon.service.configuration import config_reader
 from daemon.site.pages import Asked, PageRoute, require_operator
@@ -34,7 +35,7 @@ PATH: Final = f"{BASE}/configuration"
 def configuration_route(config: Config) -> ApiRoute:
     """Return the route of ``tideline config show --url``; secrets are masked."""
 
-    def show(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def show(_name: str, _parameters: Parameters) -> dict[str, Any]:
         return show_settings(config.model_dump(mode="json"))
 
     operation = Operation(
@@ -43,7 +44,7 @@ def configuration_route(config: Config) -> ApiRoute:
         summary="The effective settings of the daemon, defaults included, for operators.",
         answer=TypeAdapter(dict[str, Any]),
     )
-    return ApiRoute(operation, build_endpoint((), show, lane=Lane.MEMORY, operators_only=True))
+    return ApiRoute(operation, build_endpoint(Parameters, show, lane=Lane.MEMORY, operators_only=True))
 
 
 @dataclass(frozen=True, slots=True)

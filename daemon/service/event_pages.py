@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from annotated_types import Interval
 
 from daemon.dead_letters.routes import list_letters
+from daemon.http.parameters import Parameters, read_parameters
 from daemon.http.transport.answering import Lane
 from daemon.site.consequences import describe_consequence
 from daemon.site.pages import Asked, PageRoute, require_operator
 from daemon.site.recent_events import find_recent
-from state.bounds import parse_number
-from state.errors import BadInput, NotFound
+from state.bounds import NUMBER_MAX
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -22,7 +26,16 @@ if TYPE_CHECKING:
 
 EVENTS: Final = "/events"
 LETTERS: Final = f"{EVENTS}/dead-letters"
-PARAMETERS: Final = ("source", "table", "txn")
+
+
+@dataclass(frozen=True)
+class EventFilter(Parameters):
+    """Parameters of the page of events."""
+
+    source: str = ""
+    table: str = ""
+    txn: Annotated[int, Interval(ge=0, le=NUMBER_MAX)] | None = None
+    """A transaction."""
 
 
 def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
@@ -30,15 +43,12 @@ def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
     names = tuple(config.sources)
 
     def events(asked: Asked) -> dict[str, Any]:
-        given = {name: value.strip() for name, value in asked.parameters.items()}
-        source, txn = given.get("source") or names[0], given.get("txn", "")
+        given = read_parameters(EventFilter, asked.parameters)
+        source, table = given.source or names[0], given.table.strip().lower()
         if source not in names:
             raise NotFound("there is no such source", source=source[:100], hint="Choose one of the list.")
-        txn_id = parse_number(txn)
-        if txn and txn_id is None:
-            raise BadInput("must be the number of a transaction", parameter="txn", value=txn[:100])
-        table = given.get("table", "").lower()
-        recent = find_recent(readers.of(source).recent(), table=table, txn_id=txn_id)
+        recent = find_recent(readers.of(source).recent(), table=table, txn_id=given.txn)
+        txn = "" if given.txn is None else given.txn
         return {"names": names, "source": source, "table": table, "txn": txn, "recent": recent}
 
     def letters(asked: Asked) -> dict[str, Any]:
@@ -48,6 +58,6 @@ def event_pages(config: Config, readers: SharedReaders) -> Sequence[PageRoute]:
     if not names:
         return ()
     return (
-        PageRoute(EVENTS, "events.html", events, entry="Events", parameters=PARAMETERS, lane=Lane.MEMORY),
+        PageRoute(EVENTS, "events.html", events, entry="Events", parameters=EventFilter, lane=Lane.MEMORY),
         PageRoute(LETTERS, "dead_letters.html", letters, lane=Lane.STORE),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from daemon.http.transport.answering import Lane
 from daemon.process.recent_logs import RECENT_LOGS, LogLine
-from daemon.site.lists import PARAMETERS, list_rows
+from daemon.site.lists import ListParameters, list_rows
 from daemon.site.pages import Asked, PageRoute, require_operator
 
 
@@ -17,7 +17,7 @@ def log_page() -> PageRoute:
         require_operator(asked, "the log")
         return {"listed": list_rows(asked, RECENT_LOGS.lines(), _text)}
 
-    return PageRoute("/logs", "logs.html", values, entry="Log", parameters=PARAMETERS, lane=Lane.MEMORY)
+    return PageRoute("/logs", "logs.html", values, entry="Log", parameters=ListParameters, lane=Lane.MEMORY)
 
 
 def _text(line: LogLine) -> str:

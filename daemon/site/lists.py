@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
+from annotated_types import Interval
+
+from daemon.http.parameters import Parameters, read_parameters
 from daemon.site.pages import Asked
-from state.bounds import parse_number
-from state.errors import BadInput
 
 
 ROWS: Final = 50
-PARAMETERS: Final = ("filter", "page")
-"""Parameters of a page with a list."""
+
+
+@dataclass(frozen=True)
+class ListParameters(Parameters):
+    """Parameters of a page with a list."""
+
+    filter: str = ""
+    """Words that the listed rows have."""
+    page: Annotated[int, Interval(ge=1, le=10**6)] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +68,7 @@ def list_found(asked: Asked, find: Callable[[Sequence[str]], Sequence[Any]]) -> 
     """Return the page requested of the rows found for the words of the filter, which are in lower case.
     Raises BadInput.
     """
-    given = asked.parameters.get("page", "1")
-    page = parse_number(given, 1, 10**6)
-    if page is None:
-        raise BadInput("must be a number from 1", parameter="page", value=given[:100])
-    text = asked.parameters.get("filter", "").strip()
-    found = find(text.lower().split())
-    return Listed(found[(page - 1) * ROWS : page * ROWS], len(found), page, text)
+    given = read_parameters(ListParameters, asked.parameters)
+    found = find(given.filter.lower().split())
+    rows = found[(given.page - 1) * ROWS : given.page * ROWS]
+    return Listed(rows, len(found), given.page, given.filter)

@@ -8,7 +8,7 @@ name of the client.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.http.endpoints import HTML, Made, made_response, may_operate, read_parameters
+from daemon.http.endpoints import HTML, Made, made_response, may_operate
+from daemon.http.parameters import Parameters, refuse_unknown
 from daemon.http.problems import status_of
 from daemon.http.tokens import ANONYMOUS, Client
 from daemon.http.transport.answering import Lane
@@ -33,6 +34,7 @@ class Asked:
     table: str = ""
     """From the path, if it has one."""
     parameters: Mapping[str, str]
+    """Those that are not blank."""
     may_operate: bool
     client: Client = ANONYMOUS
 
@@ -61,14 +63,14 @@ class PageRoute(Route):
         values: Values,
         *,
         entry: str = "",
-        parameters: Sequence[str] = (),
+        parameters: type[Parameters] = Parameters,
         lane: Lane = Lane.STORE,
     ) -> None:
         """``entry`` is the page's name in the navigation; a page without one belongs to the entry above it in
         the path.
         """
         self.entry = entry
-        self._page = _Page(template, values, frozenset(parameters), lane)
+        self._page = _Page(template, values, parameters, lane)
         super().__init__(path, self._page.answer, methods=["GET"])
 
 
@@ -76,17 +78,19 @@ class PageRoute(Route):
 class _Page:
     template: str
     values: Values
-    parameters: frozenset[str]
+    parameters: type[Parameters]
     lane: Lane
 
     async def answer(self, request: Request) -> Response:
         def make() -> Made:
             frame = _frame(request)
+            given = {name: value for name, value in request.query_params.items() if value.strip()}
             try:
+                refuse_unknown(self.parameters, given)
                 asked = Asked(
                     name=request.path_params.get("name", ""),
                     table=request.path_params.get("table", ""),
-                    parameters=read_parameters(request, self.parameters),
+                    parameters=given,
                     may_operate=may_operate(request),
                     client=frame["client"],
                 )

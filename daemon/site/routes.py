@@ -18,7 +18,7 @@ from daemon.http.tokens import ANONYMOUS
 from daemon.http.transport.answering import Lane
 from daemon.site import runbooks
 from daemon.site.assets import static_route
-from daemon.site.lists import PARAMETERS, list_rows
+from daemon.site.lists import ListParameters, list_rows
 from daemon.site.overview import overview_values
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.history import HistoryPoint
@@ -57,7 +57,7 @@ def site_routes(
         PageRoute("/", "overview.html", overview, entry="Overview", lane=Lane.STATUS),
         *routes,
         PageRoute(
-            "/actions", "actions.html", recorded, entry="Actions", parameters=PARAMETERS, lane=Lane.STATUS
+            "/actions", "actions.html", recorded, entry="Actions", parameters=ListParameters, lane=Lane.STATUS
         ),
         PageRoute("/api", "api.html", api, entry="API", lane=Lane.MEMORY),
         PageRoute(runbooks.PATH, "docs.html", runbooks.list_values, entry="Documentation", lane=Lane.MEMORY),

@@ -23,7 +23,8 @@ from daemon.http.endpoints import (
     probe_response,
     problem_response,
 )
-from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters, read_parameters
 from daemon.http.transport.answering import Lane
 from daemon.status.model import STATUS_FORM
 from daemon.status.watching import StatusWatchers
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from daemon.status.model import DaemonStatus, StatusSection
+
+
+@dataclass(frozen=True)
+class StatusParameters(Parameters):
+    """How to return the status."""
+
+    watch: str | None = None
+    """Send the status as server-sent events, one after each change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +94,7 @@ def _status_operation(sections: Sequence[StatusSection[Any]]) -> Operation:
         summary="The status of the daemon: sources, projections, and problems that need an operator.",
         answer=STATUS_FORM,
         finish=finish,
-        parameters=(
-            OperationParameter(
-                "watch", "Send the status as server-sent events, one after each change.", TEXT
-            ),
-        ),
+        parameters=(StatusParameters,),
         streams=True,
     )
 
@@ -111,11 +116,12 @@ class _Routes:
         return await metrics_response(request, self._views.make_metrics)
 
     async def status(self, request: Request) -> Response:
-        if "watch" in request.query_params:
-            try:
+        try:
+            given = read_parameters(StatusParameters, request.query_params)
+            if given.watch is not None:
                 return self._watchers.respond(request)
-            except TidelineError as error:
-                return problem_response(error)
+        except TidelineError as error:
+            return problem_response(error)
         return await made_response(request, lambda: self._make_status()[1], Lane.STATUS)
 
     def _make_status(self) -> tuple[str, Made]:

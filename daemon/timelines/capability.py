@@ -75,7 +75,7 @@ class Timelines(Capability):
 
         return timeline_pages(answers)
 
-    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind:
+    def wait_kind(self, sources: Sequence[OpenSource]) -> WaitKind[Any]:
         """Return the kind of wait for ``sources``."""
         from daemon.timelines.waits import range_kind
 

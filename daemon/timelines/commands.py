@@ -86,7 +86,8 @@ def cover(options: CatalogOptions, name: str, **parameters: Any) -> None:
 
     START and END are partition values such as 2015-01-29-06 or ISO 8601 timestamps, in UTC.
     """
-    query = CoverRange(name=name.lower(), source=options.source, **parameters)
+    periods = ",".join(parameters.pop("periods"))
+    query = CoverRange(name=name.lower(), source=options.source, periods=periods, **parameters)
     options.echo_answer(_BRANCH, query, cover_text)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from daemon.catalog.pages import list_tables
+from daemon.http.parameters import read_parameters
 from daemon.http.transport.answering import Lane
-from daemon.site.lists import PARAMETERS
+from daemon.site.lists import ListParameters
 from daemon.site.pages import Asked, PageRoute
 from daemon.timelines.answers import TimelineAnswers
 from daemon.timelines.pictures import draw_cover, draw_timelines
@@ -20,7 +21,6 @@ PATH: Final = "/timelines"
 SHOWN_MAX: Final = 100
 """Runs, holes and missing ranges listed."""
 FORMS: Final = ("or", "in", "between")
-_PARAMETERS: Final = tuple(CoverRange.parameters())
 
 
 def timeline_pages(answers: TimelineAnswers) -> Sequence[PageRoute]:
@@ -33,14 +33,16 @@ def timeline_pages(answers: TimelineAnswers) -> Sequence[PageRoute]:
         return _table_values(asked, answers)
 
     return (
-        PageRoute(PATH, "timelines.html", tables, entry="Timelines", parameters=PARAMETERS, lane=Lane.MEMORY),
-        PageRoute(f"{PATH}/{{name}}", "timeline.html", table, parameters=_PARAMETERS, lane=Lane.MEMORY),
+        PageRoute(
+            PATH, "timelines.html", tables, entry="Timelines", parameters=ListParameters, lane=Lane.MEMORY
+        ),
+        PageRoute(f"{PATH}/{{name}}", "timeline.html", table, parameters=CoverRange, lane=Lane.MEMORY),
     )
 
 
 def _table_values(asked: Asked, answers: TimelineAnswers) -> dict[str, Any]:
     name = asked.name
-    source, view = answers.find_table(name, asked.parameters.get("source") or None)
+    source, view = answers.find_table(name, asked.parameters.get("source"))
     timelines = view.timelines.timelines(name)
     columns = [
         {
@@ -64,13 +66,12 @@ def _table_values(asked: Asked, answers: TimelineAnswers) -> dict[str, Any]:
     }
 
 
-def _cover_values(name: str, parameters: Mapping[str, str], answers: TimelineAnswers) -> dict[str, Any]:
+def _cover_values(name: str, given: Mapping[str, str], answers: TimelineAnswers) -> dict[str, Any]:
     """Return the cover of the range that the form has; the page shows an error of it next to the form."""
-    given = {name: value for name, value in parameters.items() if value}
     if not {"from", "to"} <= given.keys():
         return {"cover": None, "picture": None, "problem": None}
     try:
-        answer, cover = answers.find_cover(CoverRange.parse(name, given))
+        answer, cover = answers.find_cover(read_parameters(CoverRange, given, name=name))
     except TidelineError as problem:
         return {"cover": None, "picture": None, "problem": problem}
     return {"cover": answer, "picture": draw_cover(cover), "problem": None}

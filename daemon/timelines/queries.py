@@ -5,10 +5,10 @@ A name is a table (``db.table``) or a fact.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
-from daemon.catalog.queries import Currency, Query, SourceSummary, TableList, TableStateForm, flag, parameter
+from daemon.catalog.queries import Currency, Query, SourceSummary, TableList, TableStateForm
 
 
 Ends = tuple[str, str]
@@ -182,10 +182,6 @@ class FindLatest(Query):
     """None: all time columns."""
 
 
-def _split_words(value: str) -> tuple[str, ...]:
-    return tuple(word for word in value.split(",") if word)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CoverRange(Query):
     """The partitions that cover a range of time, and what is missing of it."""
@@ -193,20 +189,20 @@ class CoverRange(Query):
     path = f"{_PATH}/{{name}}/cover"
     form = CoverAnswer
     name: str
-    start: str = parameter(name="from")
+    start: str = field(metadata={"alias": "from"})
     """A partition value such as 2015-01-29-06, or an ISO 8601 timestamp; as is ``end``, excluded."""
-    end: str = parameter(name="to")
+    end: str = field(metadata={"alias": "to"})
     """The end of the range, which is not part of it; written like the start."""
     column: str | None = None
     """Time column; required if the table has several."""
-    periods: tuple[str, ...] = parameter((), parse=_split_words, format=",".join)
-    """Update periods to choose from; empty: all."""
-    strict: bool = flag()
+    periods: str = ""
+    """Update periods to choose from, separated by commas; empty: all."""
+    strict: bool = False
     """Whether a missing partition is an error."""
-    min_count: bool = flag()
+    min_count: bool = False
     """Whether to use the fewest partitions, where weeks and months overlap."""
-    where: str | None = None
-    """``or``, ``in`` or ``between``: the form of the SQL condition; None: no condition."""
+    where: Literal["or", "in", "between"] | None = None
+    """The form of the SQL condition; none by default."""
     alias: str = ""
     """Alias of the table in the condition."""
 

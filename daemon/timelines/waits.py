@@ -5,31 +5,32 @@ Covers come from memory, without calls to a metastore.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import projection_name
-from daemon.http.operations import TEXT, OperationParameter
 from daemon.timelines.answers import TimelineAnswers
 from daemon.timelines.queries import CoverRange
-from daemon.waits.conditions import Reached, WaitKind
+from daemon.waits.conditions import Reached, WaitKind, WaitParameters
 from state.errors import BadInput, NotFound
 
 
-_PARAMETERS: Final = (
-    OperationParameter(
-        "range",
-        "Wait until the partitions of 'table' or 'fact' cover this range: 2024-01-01..2024-02-01. The end "
-        "is excluded.",
-        TEXT,
-    ),
-    OperationParameter("table", "The table of 'partition' or 'range', as db.table.", TEXT),
-    OperationParameter("fact", "The fact of 'range', instead of a table.", TEXT),
-    OperationParameter("column", "The time column of 'range', if there are several.", TEXT),
-    OperationParameter("source", "Name of the source, if several have the table.", TEXT),
-)
+@dataclass(frozen=True, kw_only=True)
+class RangeParameters(WaitParameters):
+    """A range of time to wait for."""
+
+    range: str
+    """Wait until the partitions of 'table' or 'fact' cover this range: 2024-01-01..2024-02-01. The end is
+    excluded."""
+    table: str | None = None
+    """The table of 'partition' or 'range', as db.table."""
+    fact: str | None = None
+    """The fact of 'range', instead of a table."""
+    column: str | None = None
+    """The time column of 'range', if there are several."""
+    source: str | None = None
+    """Name of the source, if several have the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +67,20 @@ class RangeCovered:
         )
 
 
-def range_kind(sources: Sequence[OpenSource]) -> WaitKind:
+def range_kind(sources: Sequence[OpenSource]) -> WaitKind[RangeParameters]:
     """Return the kind of conditions about ranges of time."""
     answers = TimelineAnswers(sources, lambda _: None)
 
-    def build(given: Mapping[str, str]) -> RangeCovered:
-        names = [given[each].lower() for each in ("table", "fact") if each in given]
+    def build(given: RangeParameters) -> RangeCovered:
+        names = [each.lower() for each in (given.table, given.fact) if each is not None]
         if len(names) != 1:
             raise BadInput("either a table or a fact is required", required=["table", "fact"])
-        start, dots, end = given["range"].partition("..")
+        start, dots, end = given.range.partition("..")
         if not (start and dots and end):
-            raise BadInput("range: must be START..END", parameter="range", value=given["range"][:100])
-        source = given.get("source")
-        found = tuple(each.source for each in sources if source in {None, each.source})
-        answers.open_sources(source)  # raises NotFound
-        query = CoverRange(name=names[0], start=start, end=end, column=given.get("column"), source=source)
+            raise BadInput("range: must be START..END", parameter="range", value=given.range[:100])
+        found = tuple(each.source for each in sources if given.source in {None, each.source})
+        answers.open_sources(given.source)  # raises NotFound
+        query = CoverRange(name=names[0], start=start, end=end, column=given.column, source=given.source)
         return RangeCovered(answers, found, query)
 
-    return WaitKind(name="range", build=build, parameters=_PARAMETERS)
+    return WaitKind(name="range", parameters=RangeParameters, build=build)

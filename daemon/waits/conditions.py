@@ -8,13 +8,20 @@ check.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Generic, Protocol, TypeVar
+
+from annotated_types import Interval
+
+from daemon.http.parameters import Parameters
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
-    from daemon.http.operations import OperationParameter
+
+TIMEOUT_MAX_S: Final = 240.0
+"""Below the limit of one answer (``http.limits.Limits.answer_s``), and that of many proxies. A client that
+waits longer repeats its request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +63,25 @@ class Unresolved:
     """May wait for that system; raises Transient."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WaitParameters(Parameters):
+    """The parameters of every kind of conditions."""
+
+    timeout_s: Annotated[float, Interval(ge=0, le=TIMEOUT_MAX_S)] = 60.0
+    """Maximum time to wait in seconds; 0 checks once."""
+
+
+W = TypeVar("W", bound=WaitParameters)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitKind:
+class WaitKind(Generic[W]):
     """One kind of conditions. The parameter of its name selects it."""
 
     name: str
-    build: Callable[[Mapping[str, str]], Condition | Unresolved]
+    parameters: type[W]
+    build: Callable[[W], Condition | Unresolved]
     """Returns the condition of a request's parameters; raises BadInput, NotFound."""
-    parameters: tuple[OperationParameter, ...] = ()
 
 
 def ignore_move(projection: str) -> None:

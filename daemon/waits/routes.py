@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,26 +18,17 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daemon.http.endpoints import JSON, address_of, build_response, problem_response, read_parameters
-from daemon.http.operations import BASE, ApiRoute, Operation, OperationParameter
+from daemon.http.endpoints import JSON, address_of, build_response, problem_response
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import read_parameters
 from daemon.http.transport.answering import Answering, Lane
 from daemon.http.transport.connections import Connection
-from daemon.waits.conditions import Condition, Unresolved, WaitKind
+from daemon.waits.conditions import Condition, Unresolved, WaitKind, WaitParameters
 from daemon.waits.waits import Waits
 from state.errors import BadInput, TidelineError
 
 
 PATH: Final = f"{BASE}/wait"
-TIMEOUT_MAX_S: Final = 240.0
-"""Below the limit of one answer (``http.limits.Limits.answer_s``), and that of many proxies. A client that
-waits longer repeats its request."""
-TIMEOUT_S: Final = 60.0
-_TIMEOUT: Final = OperationParameter(
-    "timeout_s",
-    f"Maximum time to wait in seconds, from 0 to {TIMEOUT_MAX_S:.0f}; 0 checks once. Default: "
-    f"{TIMEOUT_S:.0f}.",
-    {"type": "number", "minimum": 0, "maximum": TIMEOUT_MAX_S, "default": TIMEOUT_S},
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +47,17 @@ class WaitAnswer:
     waited_s: float
 
 
-def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
+def wait_route(waits: Waits, kinds: Sequence[WaitKind[Any]]) -> ApiRoute:
     """Return the route of all kinds of conditions."""
     known = {kind.name: kind for kind in kinds}
-    parameters = {each.name: each for kind in kinds for each in kind.parameters} | {_TIMEOUT.name: _TIMEOUT}
 
     async def endpoint(request: Request) -> Response:
         began_s = time.monotonic()
         try:
-            given = read_parameters(request, frozenset(parameters))
-            timeout_s = _read_timeout(given.pop(_TIMEOUT.name, None))
-            kind = _find_kind(known, given)
+            kind = _select_kind(known, request.query_params)
+            given = read_parameters(kind.parameters, request.query_params)
             with request.state.connection.set_aside(), _cancelled_if_left(request.state.connection):
-                found = await _wait(request, waits, kind, given, timeout_s)
+                found = await _wait(request, waits, kind, given)
         except TidelineError as error:
             return problem_response(error)
         except _Left:
@@ -88,20 +77,18 @@ def wait_route(waits: Waits, kinds: Sequence[WaitKind]) -> ApiRoute:
         tag="Waiting",
         summary="Wait until a condition is true; the answer is 504 if it does not become true in time.",
         answer=TypeAdapter(WaitAnswer),
-        parameters=tuple(parameters.values()),
+        parameters=[kind.parameters for kind in kinds],
         problems={"504": "The condition was not true within the timeout."},
     )
     return ApiRoute(operation, endpoint)
 
 
-async def _wait(
-    request: Request, waits: Waits, kind: WaitKind, given: Mapping[str, str], timeout_s: float
-) -> Any:
+async def _wait(request: Request, waits: Waits, kind: WaitKind[Any], given: WaitParameters) -> Any:
     condition: Condition | Unresolved = kind.build(given)
     if isinstance(condition, Unresolved):
         answering: Answering = request.state.answering
         condition = await answering.run(condition.resolve, Lane.STORE, address_of(request))
-    return await waits.wait(condition, timeout_s)
+    return await waits.wait(condition, given.timeout_s)
 
 
 class _Left(Exception):  # noqa: N818 - not an error
@@ -133,34 +120,9 @@ def _cancelled_if_left(connection: Connection) -> Iterator[None]:
         connection.left = before
 
 
-def _read_timeout(value: str | None) -> float:
-    if value is None:
-        return TIMEOUT_S
-    try:
-        timeout_s = float(value)
-    except ValueError:
-        timeout_s = -1.0
-    if not 0 <= timeout_s <= TIMEOUT_MAX_S:
-        raise BadInput(
-            f"timeout_s = {value[:100]}: must be a number from 0 to {TIMEOUT_MAX_S:.0f}",
-            parameter="timeout_s",
-            value=value[:100],
-        )
-    return timeout_s
-
-
-def _find_kind(known: Mapping[str, WaitKind], given: Mapping[str, str]) -> WaitKind:
-    """Return the kind that exactly one of the parameters selects, and check the others."""
+def _select_kind(known: Mapping[str, WaitKind[Any]], given: Container[str]) -> WaitKind[Any]:
+    """Return the kind that exactly one of the parameters selects."""
     selected = [kind for name, kind in known.items() if name in given]
     if len(selected) != 1:
         raise BadInput("exactly one condition is required", known=sorted(known))
-    names = {each.name for each in selected[0].parameters}
-    foreign = sorted(given.keys() - names)
-    if foreign:
-        raise BadInput(
-            "this condition does not accept the parameter",
-            condition=selected[0].name,
-            parameter=foreign[0],
-            known=sorted(names),
-        )
     return selected[0]

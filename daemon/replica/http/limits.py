@@ -18,6 +18,7 @@ from daemon.config.model import Config
 from daemon.http.actions import STRICT, Audit, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.http.transport.answering import Lane
 from daemon.replica.http.routes import require_followed
 from daemon.replica.shared import SharedResources
@@ -88,7 +89,7 @@ def limit_routes(
         require_followed(config, name)
         return shared.policy_rate(config, name)
 
-    def show(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def show(_name: str, _parameters: Parameters) -> dict[str, Any]:
         rates = [(name, shared.policy_rate(config, name)) for name in policies()]
         return asdict(
             LimitList(shared.rate.bytes_per_s, [PolicyLimit(name, rate.bytes_per_s) for name, rate in rates])
@@ -101,7 +102,7 @@ def limit_routes(
         answer=TypeAdapter(LimitList),
     )
     return (
-        ApiRoute(shown, build_endpoint((), show, lane=Lane.MEMORY)),
+        ApiRoute(shown, build_endpoint(Parameters, show, lane=Lane.MEMORY)),
         route("copies", "Limit the bytes per second of all copies.", lambda _: shared.rate),
         route("policies/{name}", "Limit the bytes per second of a policy's copies.", find_of_policy),
     )

@@ -22,7 +22,7 @@ from daemon.replica.verification.status import VERIFICATION
 from daemon.site.blocked import make_blocked_cards
 from daemon.site.consequences import describe_consequence
 from daemon.site.drawing import BEHIND_S
-from daemon.site.lists import PARAMETERS, list_found, list_rows
+from daemon.site.lists import ListParameters, list_found, list_rows
 from daemon.site.overview import make_cards
 from daemon.site.pages import Asked, PageRoute
 from daemon.status.action_calls import call_policy
@@ -75,8 +75,10 @@ def policy_pages(site: PolicySite) -> Sequence[PageRoute]:
         return table_values(asked, status, view, site.tables(asked.name), site.recent(view.source))
 
     return (
-        PageRoute(PATH, "policies.html", policies, entry="Policies", parameters=PARAMETERS, lane=Lane.STATUS),
-        PageRoute(f"{PATH}/{{name}}", "policy.html", policy, parameters=PARAMETERS, lane=Lane.STATUS),
+        PageRoute(
+            PATH, "policies.html", policies, entry="Policies", parameters=ListParameters, lane=Lane.STATUS
+        ),
+        PageRoute(f"{PATH}/{{name}}", "policy.html", policy, parameters=ListParameters, lane=Lane.STATUS),
         PageRoute(f"{PATH}/{{name}}/tables/{{table}}", "table.html", table, lane=Lane.STATUS),
     )
 

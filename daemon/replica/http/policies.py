@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from daemon.config.shown import show_settings
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.http.transport.answering import Lane
 from daemon.replica.external.directories import read_directories
 from daemon.replica.http.routes import POLICY_NAME, require_followed
@@ -100,14 +101,14 @@ def show_policy(config: Config, name: str) -> dict[str, Any]:
 def policy_list_routes(config: Config, status: Callable[[], DaemonStatus]) -> Sequence[ApiRoute]:
     """Return the routes."""
 
-    def list_all(_name: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def list_all(_name: str, _parameters: Parameters) -> dict[str, Any]:
         return asdict(PolicyList(list_policies(config, status())))
 
-    def list_directories(policy: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def list_directories(policy: str, _parameters: Parameters) -> dict[str, Any]:
         require_followed(config, policy)
         return {"policy": policy, "directories": read_directories(config, policy, None)}
 
-    def show(policy: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def show(policy: str, _parameters: Parameters) -> dict[str, Any]:
         return show_policy(config, policy)
 
     def operation(path: str, summary: str, answer: Any) -> Operation:
@@ -129,7 +130,7 @@ def policy_list_routes(config: Config, status: Callable[[], DaemonStatus]) -> Se
         DirectoryList,
     )
     return (
-        ApiRoute(listed, build_endpoint((), list_all, lane=Lane.STATUS)),
-        ApiRoute(shown, build_endpoint((), show, lane=Lane.MEMORY, operators_only=True)),
-        ApiRoute(external, build_endpoint((), list_directories)),
+        ApiRoute(listed, build_endpoint(Parameters, list_all, lane=Lane.STATUS)),
+        ApiRoute(shown, build_endpoint(Parameters, show, lane=Lane.MEMORY, operators_only=True)),
+        ApiRoute(external, build_endpoint(Parameters, list_directories)),
     )

@@ -20,7 +20,8 @@ from daemon.config.model import Config
 from daemon.config.settings.policies import PolicyConfig
 from daemon.http.actions import STRICT, Audit, NoParameters, action_route
 from daemon.http.endpoints import build_endpoint
-from daemon.http.operations import BASE, TEXT, ApiRoute, Operation, OperationParameter
+from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.process.inbox import requests_directory, send_request
 from daemon.replica.policies import STATE_KIND, handler_policy
 from handlers.metastore.client import Metastore
@@ -97,6 +98,14 @@ class BootstrapParameters:
     __pydantic_config__ = STRICT
     reuse_files: bool = False
     """Whether to replace the tables of the target, copying only files that differ."""
+
+
+@dataclass(frozen=True)
+class CompactionFilter(Parameters):
+    """Which compactions to list."""
+
+    table: str | None = None
+    """Only those of this table."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +217,8 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
 
         return action_route(operation, body, do or ask, audit)
 
-    def list_compacted(policy: str, parameters: dict[str, str]) -> dict[str, Any]:
-        return asdict(CompactionList(list(read_compactions(config, policy, parameters.get("table")))))
+    def list_compacted(policy: str, given: CompactionFilter) -> dict[str, Any]:
+        return asdict(CompactionList(list(read_compactions(config, policy, given.table))))
 
     listed = Operation(
         path=f"{BASE}/policies/{{name}}/compactions",
@@ -217,10 +226,10 @@ def policy_routes(config: Config, audit: Audit) -> Sequence[ApiRoute]:
         summary="The compactions on the target.",
         answer=TypeAdapter(CompactionList),
         name=POLICY_NAME,
-        parameters=(OperationParameter("table", "Only those of this table.", TEXT),),
+        parameters=(CompactionFilter,),
     )
     return (
-        ApiRoute(listed, build_endpoint(("table",), list_compacted)),
+        ApiRoute(listed, build_endpoint(CompactionFilter, list_compacted)),
         route(
             "bootstrap",
             "Let the policy's loop bootstrap it, once; the status has the progress.",

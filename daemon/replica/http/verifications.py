@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from daemon.http.actions import STRICT, Audit, action_route
 from daemon.http.endpoints import build_endpoint
 from daemon.http.operations import BASE, ApiRoute, Operation
+from daemon.http.parameters import Parameters
 from daemon.http.transport.answering import Lane
 from daemon.replica.http.routes import POLICY_NAME, Name, not_followed
 from daemon.replica.verification.run import Request
@@ -41,7 +42,7 @@ def verification_routes(
             Request(policy, tuple(given.tables), checksums=given.checksums, repair=given.repair)
         )
 
-    def read(policy: str, _parameters: dict[str, str]) -> dict[str, Any]:
+    def read(policy: str, _parameters: Parameters) -> dict[str, Any]:
         _require(policy)
         return runs.read(policy)
 
@@ -67,5 +68,5 @@ def verification_routes(
     )
     return (
         action_route(started, VerifyParameters, start, audit),
-        ApiRoute(shown, build_endpoint((), read, lane=Lane.MEMORY)),
+        ApiRoute(shown, build_endpoint(Parameters, read, lane=Lane.MEMORY)),
     )

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from daemon.catalog.branch import OpenSource
+from daemon.http.parameters import read_parameters
 from daemon.partitions.answers import PartitionsView
-from daemon.partitions.waits import PartitionExists, partition_kind
+from daemon.partitions.waits import PartitionExists, PartitionParameters, partition_kind
 from daemon.waits.conditions import Reached
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
@@ -36,7 +37,8 @@ def view() -> PartitionsView:
 
 
 def checked(view: PartitionsView | None, **given: str) -> Reached:
-    condition = partition_kind([OpenSource("lake", lambda: view)]).build(given)
+    kind = partition_kind([OpenSource("lake", lambda: view)])
+    condition = kind.build(read_parameters(kind.parameters, given))
     assert isinstance(condition, PartitionExists)
     assert condition.projections == ["catalog:lake"]
     return condition.check()
@@ -87,5 +89,5 @@ def test_what_can_never_be_true_is_an_error(
 
 def test_equal_questions_are_one_condition(view: PartitionsView) -> None:
     kind = partition_kind([OpenSource("lake", lambda: view)])
-    given = {"table": TABLE, "partition": "dt=1/x=1"}
+    given = PartitionParameters(table=TABLE, partition="dt=1/x=1")
     assert len({kind.build(given), kind.build(given)}) == 1

@@ -8,8 +8,9 @@ import pytest
 
 from daemon.capability import Runtime
 from daemon.consumer.projection import ProjectionStatus
+from daemon.http.parameters import read_parameters
 from daemon.replica import waits as waits_module
-from daemon.replica.waits import ReplicaReached, replica_kind
+from daemon.replica.waits import ReplicaParameters, ReplicaReached, replica_kind
 from daemon.waits.conditions import Unresolved, WaitKind
 from state.errors import BadInput, MetastoreUnavailable, NotFound
 from state.event_log.positions import Position
@@ -56,17 +57,19 @@ def replicas() -> Replicas:
 
 
 @pytest.fixture
-def kind(runtime: Runtime, replicas: Replicas) -> WaitKind:
+def kind(runtime: Runtime, replicas: Replicas) -> WaitKind[ReplicaParameters]:
     return replica_kind(runtime, replicas, lambda policy: f"replication:{policy}")
 
 
-def built(kind: WaitKind, **given: str) -> ReplicaReached:
-    condition = kind.build(given)
+def built(kind: WaitKind[ReplicaParameters], **given: str) -> ReplicaReached:
+    condition = kind.build(read_parameters(kind.parameters, given))
     assert isinstance(condition, ReplicaReached)
     return condition
 
 
-def test_an_event_is_waited_for_until_it_is_applied_completely(kind: WaitKind, replicas: Replicas) -> None:
+def test_an_event_is_waited_for_until_it_is_applied_completely(
+    kind: WaitKind[ReplicaParameters], replicas: Replicas
+) -> None:
     condition = built(kind, replica="Shop", event="7")
     assert condition.projections == ("replication:shop", "source:lake")
     assert not condition.check().is_true  # no replica yet
@@ -78,14 +81,14 @@ def test_an_event_is_waited_for_until_it_is_applied_completely(kind: WaitKind, r
 
 
 def test_the_answer_names_the_tables_that_do_not_reflect_the_event(
-    kind: WaitKind, replicas: Replicas
+    kind: WaitKind[ReplicaParameters], replicas: Replicas
 ) -> None:
     replicas.position, replicas.loads = Position(7), ["sales.new"]
     assert built(kind, replica="shop", event="7").check().left_out == ("sales.broken", "sales.new")
 
 
 def test_without_an_event_the_newest_of_the_source_is_read_and_the_relay_woken(
-    runtime: Runtime, kind: WaitKind, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, kind: WaitKind[ReplicaParameters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Source:
         def current_event_id(self) -> int:
@@ -95,7 +98,7 @@ def test_without_an_event_the_newest_of_the_source_is_read_and_the_relay_woken(
             pass
 
     monkeypatch.setattr(waits_module, "source_client", lambda *_: Source())
-    open_condition = kind.build({"replica": "shop"})
+    open_condition = kind.build(ReplicaParameters(replica="shop"))
     assert isinstance(open_condition, Unresolved)
     assert not runtime.nudges.of("lake").is_set()
     condition = open_condition.resolve()
@@ -104,8 +107,8 @@ def test_without_an_event_the_newest_of_the_source_is_read_and_the_relay_woken(
     assert runtime.nudges.of("lake").is_set()
 
 
-def test_a_source_that_does_not_answer_is_an_error(kind: WaitKind) -> None:
-    open_condition = kind.build({"replica": "shop"})
+def test_a_source_that_does_not_answer_is_an_error(kind: WaitKind[ReplicaParameters]) -> None:
+    open_condition = kind.build(ReplicaParameters(replica="shop"))
     assert isinstance(open_condition, Unresolved)
     with pytest.raises(MetastoreUnavailable):
         open_condition.resolve()
@@ -122,7 +125,7 @@ def test_a_source_that_does_not_answer_is_an_error(kind: WaitKind) -> None:
     ],
 )
 def test_what_can_never_be_true_is_an_error(
-    kind: WaitKind, given: dict[str, str], error: type[Exception]
+    kind: WaitKind[ReplicaParameters], given: dict[str, str], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        kind.build(given)
+        kind.build(read_parameters(kind.parameters, given))

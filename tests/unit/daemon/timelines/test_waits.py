@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from daemon.catalog.branch import OpenSource
+from daemon.http.parameters import read_parameters
 from daemon.timelines.answers import TimelinesView
 from daemon.timelines.waits import RangeCovered, range_kind
 from daemon.waits.conditions import Reached
@@ -39,7 +40,8 @@ def view() -> TimelinesView:
 
 
 def checked(view: TimelinesView | None, **given: str) -> Reached:
-    condition = range_kind([OpenSource("lake", lambda: view)]).build(given)
+    kind = range_kind([OpenSource("lake", lambda: view)])
+    condition = kind.build(read_parameters(kind.parameters, given))
     assert isinstance(condition, RangeCovered)
     assert condition.projections == ["catalog:lake"]
     return condition.check()

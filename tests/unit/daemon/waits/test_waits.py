@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from socket import socket
@@ -19,11 +19,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import probe_response
-from daemon.http.operations import TEXT, OperationParameter
 from daemon.http.problems import Problem
 from daemon.http.transport.limits import Limits
 from daemon.http.transport.server import HttpServer, bind
-from daemon.waits.conditions import Moves, Reached, Unresolved, WaitKind
+from daemon.waits.conditions import Moves, Reached, Unresolved, WaitKind, WaitParameters
 from daemon.waits.metrics import WaitMetrics
 from daemon.waits.routes import WaitAnswer, wait_route
 from daemon.waits.waits import Waits
@@ -34,6 +33,14 @@ from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.raw_clients import connect, status_on
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted(WaitParameters):
+    """What a projection is to reach."""
+
+    projection: str
+    event: int | None = None
+
+
 @dataclass(eq=False)
 class Positions:
     """What projections have reached; counts how often that was looked at."""
@@ -41,12 +48,11 @@ class Positions:
     reached: dict[str, int] = field(default_factory=dict)
     looks: list[str] = field(default_factory=list)
 
-    def build(self, given: Mapping[str, str]) -> AtLeast | Unresolved:
-        name = given["projection"]
-        if name == "down":
+    def build(self, given: Wanted) -> AtLeast | Unresolved:
+        if given.projection == "down":
             return Unresolved(_cannot_be_read)
-        condition = AtLeast(self, name, int(given.get("event", "1")))
-        return Unresolved(lambda: condition) if "event" not in given else condition
+        condition = AtLeast(self, given.projection, given.event or 1)
+        return Unresolved(lambda: condition) if given.event is None else condition
 
 
 def _cannot_be_read() -> AtLeast:
@@ -86,12 +92,8 @@ class Served:
         self.positions = Positions({"a": 0, "b": 0})
         self.registry = CollectorRegistry()
         self.waits = Waits(waits_max, WaitMetrics(self.registry))
-        kind = WaitKind(
-            name="projection",
-            build=self.positions.build,
-            parameters=tuple(OperationParameter(name, "", TEXT) for name in ("projection", "event")),
-        )
-        other = WaitKind(name="other", build=self.positions.build)
+        kind = WaitKind(name="projection", parameters=Wanted, build=self.positions.build)
+        other = WaitKind(name="other", parameters=Wanted, build=self.positions.build)
         routes = [wait_route(self.waits, [kind, other]), Route("/livez", _livez, methods=["GET"])]
         limits = Limits(connections=connections, connections_per_address=connections)
         self.server = HttpServer(Starlette(routes=routes), bind(HOST, 0), limits=limits)

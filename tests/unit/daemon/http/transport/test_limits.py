@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from daemon.http.endpoints import JSON, Made, build_endpoint, made_response, probe_response
+from daemon.http.parameters import Parameters
 from daemon.http.transport import server as server_module
 from daemon.http.transport.answering import Lane
 from daemon.http.transport.limits import HEAD_BYTES_MAX, Limits, group_of
@@ -351,12 +352,11 @@ def test_descriptors_that_are_reserved_are_not_given_to_clients(
 
 
 def test_a_query_in_a_thread_may_fail_unexpectedly_without_ending_it(refused: Counter[str]) -> None:
-    def fail(_name: str, _parameters: dict[str, str]) -> dict[str, object]:
+    def fail(_name: str, _parameters: Parameters) -> dict[str, object]:
         raise RuntimeError("a defect")
 
-    app = Starlette(
-        routes=[Route("/fails", build_endpoint((), fail)), Route("/works", build_endpoint((), lambda *_: {}))]
-    )
+    works = build_endpoint(Parameters, lambda *_: {})
+    app = Starlette(routes=[Route("/fails", build_endpoint(Parameters, fail)), Route("/works", works)])
     with closing(HttpServer(app, bind(HOST, 0), limits=Limits(store_workers=1))) as server:
         server.start()
         assert [asked(server.port, path).status for path in ("/fails", "/works")] == [500, 200]
