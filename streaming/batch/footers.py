@@ -15,7 +15,6 @@ from enum import StrEnum
 from itertools import starmap, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.types import NOTHING, Evidence, integers
 from state.errors import StateCorrupt
 from streaming.split.pushdown_guard import orc_errors
 
@@ -65,15 +64,6 @@ class ColumnFooter:
         most = max((each.most for each in bounds if each.most is not None), default=None)
         kind = self.kind if self.kind is other.kind else _wider(self.kind, other.kind)
         return ColumnFooter(kind, self.values + other.values, least, most)
-
-    @property
-    def evidence(self) -> Evidence:
-        """Evidence of the values for the type of their key. A text proves nothing."""
-        if not self.values:
-            return NOTHING
-        if self.kind is Kind.INTEGER and self.least is not None and self.most is not None:
-            return integers(int(self.least), int(self.most))
-        return Evidence(has_floats=self.kind is Kind.DOUBLE, has_booleans=self.kind is Kind.BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
