@@ -1,10 +1,10 @@
-"""Queries about catalogs as values: a command builds one,
-a route parses one, and both pass it to ``answer(query)``.
+"""Queries about catalogs as values.
 
-The class of a query names its HTTP path, and its fields are the parameters (``daemon.http.parameters``). The
-route and the client read the same declaration, so a parameter has one name, one format and one limit. The
-answers are the same objects in the process and over HTTP (``Answers``). They are plain values with declared
-forms for the description of the API, and tests check each answer against its form.
+A command builds one, or a route reads one from its request, and both pass it to ``answer(query)``. The class
+of a query names its HTTP path, and its fields are the parameters (``daemon.http.parameters``). The route and
+the client read the same declaration, so a parameter has one name, one format and one limit. The answers are
+the same objects in the process and over HTTP (``Answers``). They are plain values with declared forms for the
+description of the API, and tests check each answer against its form.
 """
 
 from __future__ import annotations

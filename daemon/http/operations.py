@@ -38,7 +38,7 @@ class Operation:
     name: str = "Name of the table, as db.table."
     """Meaning of ``{name}`` in the path."""
     parameters: Sequence[type[Parameters]] = (Parameters,)
-    """Of which a request has one."""
+    """Kinds of parameters. A request has those of one kind."""
     body: TypeAdapter[Any] | None = None
     """The form of the body of an operation that changes something."""
     begins: bool = False
