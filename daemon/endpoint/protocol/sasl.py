@@ -17,13 +17,13 @@ from __future__ import annotations
 import select
 import struct
 from collections.abc import Callable
-from enum import Enum
 from typing import Final
 
 from daemon.endpoint.protocol.peer import Disconnected, Peer, remaining_s
 from daemon.endpoint.protocol.request_budget import RequestAccount
 from daemon.endpoint.protocol.streams import Incoming, Transport
 from daemon.endpoint.protocol.wire import read_fields
+from handlers.metastore.login.sasl import Status
 from state.errors import BadInput, LimitExceeded
 
 
@@ -35,16 +35,6 @@ MESSAGE_BYTES_MAX: Final = 1 << 20
 """Largest message of a negotiation. Tickets have a few kilobytes, and their sender is not known yet."""
 
 
-class Status(Enum):
-    """The first byte of a message of the negotiation."""
-
-    START = 1
-    OK = 2
-    BAD = 3
-    ERROR = 4
-    COMPLETE = 5
-
-
 def is_sasl(start: bytes) -> bool:
     """Whether a client's first five bytes begin a negotiation."""
     return start[:4] == START and 0 < start[4] <= NAME_BYTES_MAX
@@ -52,7 +42,7 @@ def is_sasl(start: bytes) -> bool:
 
 def error_message(text: str) -> bytes:
     """Return the message with which a server ends a negotiation; clients show its text."""
-    return struct.pack(">BI", Status.ERROR.value, len(text.encode())) + text.encode()
+    return struct.pack(">BI", Status.ERROR, len(text.encode())) + text.encode()
 
 
 def negotiate(client: Peer, server: Peer, deadline: float, account: RequestAccount) -> bool:
