@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from handlers.files.copying.copies import Copier
+from handlers.files.copying.copies import Copier, build_copy_task
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.files.table_listing import ListedFile, TableDirectory
+from handlers.replication.loading.table import copies as module
 from handlers.replication.loading.table.copies import TableCopies
 from handlers.replication.loading.table.snapshot import SnapshotLost
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
@@ -86,6 +87,26 @@ def test_few_files_are_copied_in_this_process(load: Load) -> None:
     load.copy()
     assert load.present() == ALL
     assert load.jobs.ran == []
+
+
+def test_files_of_several_partitions_are_copied_together_and_planned_one_by_one(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load.jobs.files_min = 4
+    calls: list[str] = []
+
+    def record(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            calls.append(name)
+            return function(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(module, "build_copy_task", record("plan", build_copy_task))
+    for name in ("submit", "wait"):
+        monkeypatch.setattr(load.pool, name, record(name, getattr(load.pool, name)))
+    load.copy()
+    assert calls == ["plan", "submit"] * 3 + ["wait"]
 
 
 def test_files_that_a_failed_job_has_copied_are_not_copied_again(load: Load) -> None:
