@@ -44,7 +44,7 @@ class SelectedKey:
 
     key: KeyPath
     rank: int
-    """From 1."""
+    """The key's place by demand, from 1."""
     users: frozenset[str] = frozenset()
     days: int = 0
     count: int = 0

@@ -167,8 +167,8 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in this number of rows is below ``fill_min``; if uncertain, the answer of
-    ``is_column`` stays.
+    """Whether a fill rate observed in this number of rows is below ``fill_min``; if uncertain, return
+    ``is_column``, the previous answer.
     """
     least, most = _bound_rate(rate, rows)
     return most < rules.fill_min or (is_column and least < rules.fill_min)

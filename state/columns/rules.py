@@ -102,7 +102,7 @@ class FlatRules:
             raise ConfigError("a key cannot be pinned to the type NULL")
 
     def skips(self, key: KeyPath) -> bool:
-        """Whether a pattern keeps ``key`` out; the whitelist is stronger."""
+        """Whether a pattern of ``skip`` excludes ``key`` and the whitelist does not contain it."""
         return key not in self.whitelist and any(
             fnmatch.fnmatchcase(key.text, pattern) for pattern in self.skip
         )

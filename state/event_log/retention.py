@@ -19,7 +19,7 @@ from typing import Final
 
 
 NEVER: Final = math.inf
-"""The retention of a place that removes nothing, and the time left without a known limit."""
+"""The retention of a log or topic that removes nothing, and the time left without a known limit."""
 WARNING_SHARE: Final = 0.5
 CRITICAL_SHARE: Final = 0.1
 """Shares of a retention. With less than these left, an operator must act soon, or at once."""
@@ -60,10 +60,10 @@ class TopicLimits:
     """Whether the topic has deleted records."""
 
     def kept_s(self, now_s: float) -> float:
-        """Return for how long a record stays.
+        """Return how long the topic keeps a record.
 
-        If bytes are limited, the lifetime of records at the current rate: the age of the oldest one, after
-        the first deletion.
+        If its bytes are limited and it has deleted records, this is at most the age of its oldest record: the
+        lifetime of records at the current rate.
         """
         if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:
             return self.retention_s
@@ -73,9 +73,10 @@ class TopicLimits:
 def log_kept_s(
     configured_s: float | None, oldest_event_id: int | None, oldest_time_s: float | None, now_s: float
 ) -> float:
-    """Return for how long the notification log keeps an event.
+    """Return how long the notification log keeps an event.
 
-    That is the configured time to live. If unknown, the age of the oldest event of a log cleaned before.
+    That is the configured time to live. If it is unknown and the log has been cleaned before, it is the age
+    of the oldest event.
     """
     if configured_s is not None:
         return configured_s
@@ -103,10 +104,10 @@ class Margin:
 
 
 def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
-    """Return the time left for an event of ``next_time_s`` in places that keep events for ``kept_s``; None if
-    the reader has read everything.
+    """Return the time left until an event written at ``next_time_s`` disappears from log and topic, which
+    keep events for ``kept_s``. ``next_time_s`` is None if the reader has read everything.
 
-    The place that keeps it longest counts. Without a place there is no known limit.
+    The longest of ``kept_s`` counts. If it is empty, there is no known limit.
     """
     retention_s = max(kept_s, default=NEVER)
     if next_time_s is None or retention_s == NEVER:

@@ -58,8 +58,8 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables with replaced files, except those that contain the directory of
-    another kind of table.
+    """Return the directories of tables with ``is_replaced``, except directories that contain a directory of a
+    table without it.
     """
     replaced: set[str] = set()
     above: set[str] = set()

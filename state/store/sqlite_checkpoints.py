@@ -1,5 +1,5 @@
-"""Checkpoints of a state file with snapshots:
-its own thread moves the content of the WAL file into the state file.
+"""Checkpoints of a state file with snapshots: a separate thread moves the content of the WAL file into the
+state file.
 
 SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing
 and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
@@ -47,7 +47,7 @@ PAUSE_S: Final = 0.25
 
 
 class Checkpoints:
-    """The checkpoints of one file. ``committed`` is for the writer, after each commit."""
+    """The checkpoints of one file. The writer calls ``committed`` after each commit."""
 
     def __init__(self, path: str, snapshots: SnapshotPool) -> None:
         self._path = path
@@ -57,7 +57,7 @@ class Checkpoints:
         self._written_bytes = 0
         """Written by transactions that began after the last checkpoint."""
         self._is_incomplete = False
-        """Whether the last checkpoint left something, because a snapshot reads it."""
+        """Whether the last checkpoint could not copy everything, because a snapshot was reading."""
         self._requested: str | None = None
         """The checkpoint that the writer is to make after its next commit."""
         self._is_stopping = False
@@ -65,8 +65,8 @@ class Checkpoints:
         """Number of finished checkpoints."""
 
     def committed(self, writer: sqlite3.Connection, written_bytes: int, began: int) -> None:
-        """Report a commit of the connection ``writer``;
-        ``began`` is ``ended`` as of the beginning of its transaction.
+        """Report a commit of the connection ``writer``; ``began`` is the value that ``ended`` had at the
+        beginning of the transaction.
         """
         with self._changed:
             if began == self.ended:

@@ -97,13 +97,13 @@ class Timeline:
         return Timeline(period, column, form=form, runs=runs, jump_max=jump_max)
 
     def add(self, partition: TimePartition) -> bool:
-        """Add one; return False if it was already there. Raises PeriodMismatch or LimitExceeded."""
+        """Add a partition; return False if it was already there. Raises PeriodMismatch or LimitExceeded."""
         ordinal = self._to_ordinal(partition)
         self._refuse_jump(ordinal)
         return self.runs.add(ordinal)
 
     def drop(self, partition: TimePartition) -> bool:
-        """Remove one; return False if it was not there. Raises PeriodMismatch."""
+        """Remove a partition; return False if it was not there. Raises PeriodMismatch."""
         return self.runs.drop(self._to_ordinal(partition))
 
     def exists(self, partition: TimePartition) -> bool:

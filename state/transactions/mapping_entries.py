@@ -95,7 +95,7 @@ class MappingEntries:
         self.mark_changed(txn.txn_id)
 
     def adopt_table(self, valid: ValidWriteIds) -> None:
-        """Start an unknown table from a list, without its open ids."""
+        """Add an unknown table with the high-water mark of a write-id list, without its open ids."""
         assert valid.table not in self.tables, valid.table
         self.tables[valid.table] = TableWriteIds(valid.high_water_mark)
         self.unsaved.tables.add(valid.table)
@@ -158,8 +158,8 @@ class MappingEntries:
             self._read_concurrent(*records.decode_concurrent(key, value))
 
     def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
-        """Take over the true part of a record, which an older version leaves unchanged when it changes or
-        ends its transaction.
+        """Take over those facts of a record that still hold: older versions do not update it when they change
+        or end the transaction.
         """
         self.unsaved.stored_concurrent.add(txn_id)
         txn = self.txns.get(txn_id)

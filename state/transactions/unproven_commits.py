@@ -75,11 +75,11 @@ class UnprovenCommits:
             self._commits[commit.txn_id] = commit
 
     def __len__(self) -> int:
-        """How many wait for their proof."""
+        """Return the number of commits that wait for their proof."""
         return len(self._commits)
 
     def commits(self) -> tuple[UnprovenCommit, ...]:
-        """Return all of them."""
+        """Return all commits that wait for their proof."""
         return tuple(self._commits.values())
 
     def tables(self) -> frozenset[str]:
@@ -89,7 +89,7 @@ class UnprovenCommits:
         )
 
     def clear(self) -> None:
-        """Remove all of them, because they are proven."""
+        """Remove all commits, because they are proven."""
         self._commits.clear()
 
 

@@ -45,7 +45,7 @@ class WriteIdMapping:
         self._entries.check()
 
     def __len__(self) -> int:
-        """How many source transactions are open in scope."""
+        """Return the number of source transactions that are open in scope."""
         return len(self._entries.txns)
 
     def __contains__(self, txn_id: object) -> bool:

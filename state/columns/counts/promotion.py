@@ -52,7 +52,7 @@ class MisfitCounts:
         return self.integers + self.wide_integers + self.fractions + self.others
 
     def join(self, other: MisfitCounts) -> MisfitCounts:
-        """Return the counts of both, which must be of different rows."""
+        """Return the sum of both counts, which must be of different rows."""
         return MisfitCounts(
             self.integers + other.integers,
             self.wide_integers + other.wide_integers,
@@ -61,7 +61,9 @@ class MisfitCounts:
         )
 
     def limit(self, count: int) -> MisfitCounts:
-        """Return at most ``count`` of these values; those that are the weakest evidence for STRING stay."""
+        """Return at most ``count`` of these values, preferring those that are the weakest evidence for
+        STRING.
+        """
         limited = []
         for each in self.to_list():
             limited.append(min(each, count))

@@ -105,8 +105,8 @@ class PathChoice:
         return (apart, total) if total <= size // 2 else ([path], counted)
 
     def _choose_each(self, boxes: Sequence[ScanPlan], most: int) -> tuple[list[AccessPath], int]:
-        """Return a path for every group of boxes that share their best one,
-        and the number of keys; gives up above ``most``.
+        """Return a path for every group of boxes that share their best path, and the number of keys; stops
+        counting above ``most``.
         """
         groups: dict[int | None, list[ScanPlan]] = {}
         total = 0
@@ -138,14 +138,18 @@ class PathChoice:
 
     @staticmethod
     def _rounds(paths: int) -> Iterator[int]:
-        """Yield the keys of each path that the rounds of a choice between this number of paths end at."""
+        """Yield, for each round of a choice between this number of paths, how many keys of each path to read
+        in total.
+        """
         for number, limit in enumerate(PROBED_KEYS):
             if number and limit * paths > PROBED_KEYS_MAX:
                 return
             yield limit
 
     def _entries(self, access: AccessPath) -> Iterator[bytes]:
-        """Yield something for every range of a path and for every key in it: the cost of reading it."""
+        """Yield one item for every range of a path and one for every key in it: the cost of reading the
+        path.
+        """
         prefix = self._table.prefix(access.column)
         for start, end in access.ranges:
             yield start

@@ -38,12 +38,12 @@ class FilteringReader(RemoteReader, Protocol):
 
 
 class KeyScan:
-    """Scans of one reader. ``plans`` learns of scans that check many keys, and may plan their filter
-    again.
+    """Scans of one reader. Reports to ``plans`` how many keys a scan has checked, so that the cache may drop
+    the plan of the filter.
     """
 
     def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:
-        """``counts`` gets ``rows-scanned`` and ``postings-dropped``."""
+        """Counts ``rows-scanned`` and ``postings-dropped`` in ``counts``."""
         self._reader = reader
         self._remote = as_remote(reader)
         self._filtering = reader if self._remote is not None and isinstance(reader, FilteringReader) else None

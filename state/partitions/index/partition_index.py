@@ -81,7 +81,7 @@ class PartitionIndex:
         self._scan = KeyScan(reader, plans, self.counts)
 
     def known_tables(self) -> SharedTables[IndexedTable]:
-        """Return all indexed tables, for any thread."""
+        """Return all indexed tables; thread-safe."""
         return self._tables
 
     def budget(self) -> AnswerBudget:
@@ -268,8 +268,8 @@ class PartitionIndex:
 
 
 class IndexSnapshot(PartitionIndex):
-    """The index as of one snapshot of its store, for one answer in any thread;
-    ``counts`` are those of this answer alone.
+    """The index as of one snapshot of its store, for one answer, which any thread may make; ``counts`` are
+    those of this answer alone.
 
     A table's record comes from the snapshot, not from memory: a reload gives the table another number, and
     both must belong to the same moment. It shares plans with the index, because the columns of a number never

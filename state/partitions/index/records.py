@@ -76,7 +76,7 @@ def kind_of(key: bytes) -> EntryKind:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTable:
-    """An indexed table; its number never serves other columns."""
+    """An indexed table; its number is never used again for other columns."""
 
     number: int
     key_schema: KeySchema
