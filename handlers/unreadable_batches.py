@@ -40,7 +40,8 @@ def is_unreadable_batch(error: KafkaError) -> bool:
 
 
 def find_end(consumer: Consumer, first: TopicPartition, timeout_s: float) -> int:
-    """Return the offset after the unreadable batch that begins at ``first``; ``consumer`` then reads there.
+    """Return the offset after the unreadable batch that begins at ``first``, and leave ``consumer`` at that
+    offset.
 
     ``consumer`` must report the ends of partitions; it reads no other partition afterwards. Raises
     KafkaException, and KafkaUnavailable after the time-out.

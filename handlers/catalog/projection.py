@@ -56,8 +56,9 @@ class CatalogProjection:
     ) -> None:
         """``clock`` returns the Unix time, for new tries of failed loads.
 
-        Calls ``beat`` after each applied event and each loaded table or piece. ``calls`` makes the calls that
-        a slow metastore would delay; without it they run in the caller's thread.
+        Calls ``beat`` after each applied event and each loaded table or piece. ``calls`` makes the metastore
+        calls in another thread, so that a slow metastore delays no event; without it they run in the caller's
+        thread.
         """
         self._beat = beat
         self._publisher = publisher

@@ -97,7 +97,7 @@ def read_written_files(
     owner: tuple[type[Table | Partition], str | None],
     limits: Limits,
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
+    """Return the files that the write with ``write_id`` put into the table or partition, and their entries.
 
     ``owner`` is the type and the encoded object of the owner of the files; the decoder reads it only if the
     directories alone do not decide. A table's object that cannot be read decides nothing, because most
@@ -132,8 +132,8 @@ def _is_evident(directories: set[str], partition_name: str, owner_text: str | No
 
 
 def _directory(file: SourceFile) -> str:
-    """Return the directory of the file's partition:
-    all in front of the ACID directory, or of the name if that is not in the path.
+    """Return the directory of the file's partition: the part of the path before the ACID directory, or
+    before the file's name if the path has no ACID directory.
     """
     below = f"/{file.subdir}/" if file.subdir else "/"
     directory, separator, _ = file.uri.rpartition(below)

@@ -38,8 +38,8 @@ def read_markers(
 ) -> list[AcidDirectory]:
     """Return the directories below ``root``, without the Nones, with the contents of their markers.
 
-    One listing for each base without a suffix. A base that vanished meanwhile counts as marked: rows that it
-    replaced are elsewhere by now, so it proves nothing about a write.
+    This takes one listing for each base without a suffix. A base that vanished meanwhile counts as marked:
+    rows that it replaced are elsewhere by now, so it proves nothing about a write.
     """
     return [
         replace(directory, is_marked=_is_marked(files, root.child(directory.name)))

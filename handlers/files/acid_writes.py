@@ -107,7 +107,7 @@ def _list_own(
                 directories[name] = read_markers(files, root, [directories[name]])[0]
             if not directories[name].is_compacted:
                 found += _walk(files, root, name, content, FILES_MAX - len(found))
-        except NotFound:  # the cleaner has removed it, because another one has its rows
+        except NotFound:  # the cleaner removed the directory, because another one has its rows
             directories[name] = replace(directories[name], is_marked=True)
     return found
 

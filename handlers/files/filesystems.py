@@ -103,7 +103,9 @@ class ReadStream(Protocol):
         """Fill ``buffer`` from the current position and return the number of bytes; 0 at the end."""
 
     def read_chunk(self, buffer: memoryview, /) -> Chunk:
-        """Return the next bytes, at most as many as ``buffer`` holds, in it or elsewhere; none at the end."""
+        """Return the next bytes, at most as many as ``buffer`` holds, in ``buffer`` or in another object;
+        empty at the end.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -166,13 +168,13 @@ class FileSystem(Protocol):
         """Remove a directory with everything in it; do nothing if it is absent."""
 
     def settle(self, directory: Location) -> None:
-        """Make the names of all files durable published in ``directory``; raise NotFound if it does not
+        """Make the names of all files published in ``directory`` durable; raise NotFound if it does not
         exist.
         """
 
     def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:
-        """Copy the next ``size_bytes`` at most inside the kernel and return their number;
-        0 at the end, or if that is not possible here.
+        """Copy at most the next ``size_bytes`` inside the kernel and return their number; 0 at the end, or
+        if that is not possible here.
         """
 
 

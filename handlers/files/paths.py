@@ -110,7 +110,7 @@ def parse_location(uri: str) -> Location:
 
 
 def parse_any_location(uri: str) -> Location:
-    """Return the result of ``parse_location``, name by name."""
+    """Do the same as ``parse_location``, but check each name separately."""
     if uri.startswith("/"):
         if uri.startswith("//"):
             _refuse("a path starts with // but names no scheme", uri)

@@ -4,8 +4,8 @@ Every message may be repeated: reads change nothing, and writes carry their vers
 that arrives twice or late changes nothing. A second failure raises ``HBaseUnavailable``. No exception of
 happybase or thriftpy2 leaves this module.
 
-The gateway reads a scan in pages, each with its own scanner. Every reader that stops early would have to
-close a scanner that is open between two items, which would time out for slow readers.
+The gateway reads a scan in pages, each with its own scanner. A scanner that stayed open between two items
+would have to be closed by every reader that stops early, and would time out for slow readers.
 """
 
 from __future__ import annotations

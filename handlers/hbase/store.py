@@ -100,7 +100,7 @@ class HBaseStore:
         return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
-    # ARG002: its calls release the processor
+    # ARG002: needs no pause, because a call that waits for HBase leaves the processor to other threads
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002
         """Read page by page the state committed then: HBase has no snapshot across rows."""
         yield self

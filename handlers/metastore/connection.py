@@ -148,7 +148,7 @@ class Connection:
         return V3_1
 
     def is_open(self) -> bool:
-        """Whether the server still holds the connection, as far as it knows without a call."""
+        """Whether the server still holds the connection, as far as this side can see without a call."""
         return bool(self._socket.isOpen())
 
     @property

@@ -68,8 +68,8 @@ class ConnectionPool:
             return tuple(self._addresses)
 
     def take(self, deadline: float, *, first: bool = False) -> Connection:
-        """Return an open connection, which the caller must give back; ``first`` goes before all others that
-        wait.
+        """Return an open connection, which the caller must give back; with ``first``, this caller goes before
+        all others that wait.
 
         Raises MetastoreUnavailable if no server can be reached, or no connection becomes free, before
         ``deadline``.

@@ -189,7 +189,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return call(substitute)
 
     def _find_substitute(self, policy: str, source_txn: int) -> str | None:
-        """Return the text under which the transaction is open or can open; None if not lost."""
+        """Return the text under which the transaction is open or can open; None if Hive has not lost it."""
         if not self.supports("get_replayed_txns_for_policy"):
             return None
         for key in _list_keys(policy):

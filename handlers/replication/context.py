@@ -84,7 +84,7 @@ class Context:
         observer: Observer,
         jobs: CopyJobs | None = None,
     ) -> Context:
-        """Return the context for ``policy``, with empty caches and state.
+        """Return the context of ``policy`` between both metastores, with empty caches and state.
 
         Every write to the target needs the claim of its database: guard ``copies`` by
         ``target_position.require_held``.

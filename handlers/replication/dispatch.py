@@ -132,8 +132,8 @@ class Dispatcher:
         return True
 
     def adopt(self, events: Sequence[Event], table: Table | None) -> None:
-        """Take over the results of early application (``work_ahead``), with the target's table as far as it
-        is known.
+        """Take over the results of an event that was applied early (``work_ahead``), with the target's
+        table if it is known.
         """
         context, name = self._context, events[0].table or ""
         if table is None:

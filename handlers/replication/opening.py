@@ -200,7 +200,7 @@ class Opening:
             txn.put(UNCERTAIN_KEY, str(newest).encode())
 
     def _load_marks(self) -> None:
-        """Pass to replay the facts that the state does not contain."""
+        """Pass to replay the ids up to which it must check the target, because the state may lack facts."""
         uncertain = self._load_number(UNCERTAIN_KEY)
         marks = OpeningMarks(
             self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, self.recorded.reached + 1)

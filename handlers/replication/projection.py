@@ -243,7 +243,9 @@ class ReplicationProjection:
         return Interest(frozenset({self._context.policy.source_db}), self._transactions.marks.unknown_txn_id)
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Continue after ``position``; the events before it that were not passed are not in ``interest``."""
+        """Continue after ``position``; the events up to it that were not passed to ``apply`` are not in
+        ``interest``.
+        """
         self._recorded.skip(position, time_s)
 
     def settle(self) -> None:
@@ -336,8 +338,8 @@ class ReplicationProjection:
         return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
 
     def look_for_end(self) -> None:
-        """Query the target whether the policy has ended while another daemon followed it, or before the state
-        file was lost; raise the error of the call.
+        """Check on the target whether the policy ended while another daemon followed it, or before the
+        state file was lost; raise the error of the call.
         """
         parameters = self._context.target_position.find_parameters() or {}
         self._is_retired_on_target = parameters.get(RETIRED) == self._context.policy.name

@@ -52,7 +52,7 @@ class CallThread:
     """Runs functions in one thread, which starts with the first one and owns the connection."""
 
     def __init__(self, source: Metastore, name: str) -> None:
-        """``source`` is for this thread only."""
+        """Only this thread uses ``source``."""
         self._source = source
         self._queue: SimpleQueue[tuple[Future[Any], Callable[[Metastore], Any]] | None] = SimpleQueue()
         # A daemon thread: the end of the process does not wait for the answer of a metastore.

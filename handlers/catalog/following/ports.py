@@ -72,17 +72,17 @@ class Follower(Protocol):
         """Read the state from the store and discard the memory of a failed change; raise StateCorrupt."""
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the rules select the table; for any thread."""
+        """Whether the rules select the table; thread-safe."""
 
     def names_suffice(self, table: TableInfo) -> bool:
         """Whether partition names are enough to load the table;
         listing whole partitions takes a hundred times as long.
 
-        For any thread.
+        Thread-safe.
         """
 
     def properties_suffice(self, table: TableInfo) -> bool:
-        """Whether the table's own properties contain the same facts as its partitions; for any thread."""
+        """Whether the table's own properties contain the same facts as its partitions; thread-safe."""
 
     def begin_load(self, listing: Listing) -> TableLoad:
         """Begin a load from a listing, or from a piece with ``loads_in_pieces``; in the thread of calls."""

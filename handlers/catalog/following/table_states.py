@@ -42,7 +42,9 @@ _POSTPONED: Final = b"ct/p/"
 
 
 class TableStates:
-    """The tables of one source; for one thread, unless a docstring says "other threads"."""
+    """The tables of one source. Use it from one thread only, except for the methods described as
+    thread-safe.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns the Unix time."""
@@ -61,7 +63,7 @@ class TableStates:
         self._quarantined = {name: reason for name in self._states if (reason := self._problem(name))}
 
     def state(self, name: str) -> TableState | None:
-        """Return the state of a table; None for an unknown one. For other threads too."""
+        """Return the state of a table; None for an unknown one. Thread-safe."""
         return self._states.get(name)
 
     def get(self, name: str) -> FollowedTable | None:
@@ -143,9 +145,7 @@ class TableStates:
         self._save(txn, name, replace(self._states.get(name, _NONE), progress=progress))
 
     def progress(self, name: str) -> LoadProgress | None:
-        """Return the progress of a table's load; None if loading has not begun.
-        Other threads may call this.
-        """
+        """Return the progress of a table's load; None if loading has not begun. Thread-safe."""
         return self._states.get(name, _NONE).progress
 
     def finish_load(self, txn: Transaction, name: str) -> None:
@@ -170,13 +170,13 @@ class TableStates:
         return None
 
     def postponed(self) -> Mapping[str, PostponedLoad]:
-        """Return the waiting tables whose load failed: a copy, for other threads too."""
+        """Return the waiting tables whose load failed, as a copy; thread-safe."""
         return {
             name: state.postponed for name, state in self._waiting_states() if state.postponed is not None
         }
 
     def under_load(self) -> Mapping[str, LoadProgress]:
-        """Return the progress of every table loaded in pieces: a copy, for other threads too."""
+        """Return the progress of every table loaded in pieces, as a copy; thread-safe."""
         return {name: state.progress for name, state in self._waiting_states() if state.progress is not None}
 
     def waiting(self) -> Mapping[str, str]:
@@ -186,15 +186,15 @@ class TableStates:
         return MappingProxyType(self._queue)
 
     def quarantined(self) -> Mapping[str, str]:
-        """Return the quarantined tables with the reason; for other threads too."""
+        """Return the quarantined tables with the reason; thread-safe."""
         return self._quarantined
 
     def is_quarantined(self, name: str) -> bool:
-        """Whether a table is in quarantine; for other threads too."""
+        """Whether a table is in quarantine; thread-safe."""
         return name in self._quarantined
 
     def failures(self) -> list[TableFailure]:
-        """Return the reason for each quarantined table, by name; for other threads too."""
+        """Return the reason for each quarantined table, by name; thread-safe."""
         tables = ((name, self.get(name)) for name in sorted(self._quarantined))
         return [
             TableFailure(

@@ -115,14 +115,14 @@ class PartitionFollowerChange:
         return True
 
     def _create(self, table: TableInfo) -> None:
-        """Index the table, empty."""
+        """Index the table, without partitions."""
         self._forget(table.name)
         self._index.follow(table.name, table.keys)
         self._records.save(table.name, self._make_record(table))
 
     def _alter(self, table: TableInfo) -> bool:
-        """Return False if partition or data columns changed:
-        no event reports the effect of CASCADE on partitions.
+        """Apply an altered table; return False if its partition or data columns changed, because no event
+        reports the effect of CASCADE on partitions.
         """
         if not self._accepts(table):
             self._forget(table.name)
@@ -191,7 +191,7 @@ class PartitionFollowerChange:
             self._records.count(target, -1)
 
     def _begin_staging(self, table: TableInfo) -> None:
-        """Start staging the table, empty."""
+        """Start staging the table, without partitions."""
         staged = table.name + STAGED
         self._index.forget(staged)
         self._index.follow(staged, table.keys)

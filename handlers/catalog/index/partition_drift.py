@@ -26,7 +26,7 @@ SHOWN_MAX: Final = 100
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """The result of a check; if ``moving``, the source changed meanwhile, which may be the only difference.
+    """The result of a check; if ``moving``, the source changed meanwhile, which may explain all differences.
 
     The field names are those of the JSON answer.
     """

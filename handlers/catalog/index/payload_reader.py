@@ -56,7 +56,9 @@ class PayloadReader:
         self._rows = rows
 
     def at(self, reader: Reader) -> PayloadReader:
-        """Return the same for another reader; both share dictionaries, which never change."""
+        """Return a ``PayloadReader`` for another reader of the store; both share dictionaries, which never
+        change.
+        """
         return PayloadReader(reader, self._dictionaries, self._rows)
 
     def dictionary(self, number: bytes) -> Dictionary:
@@ -155,7 +157,7 @@ def _unreadable(payload: bytes) -> StateCorrupt:
 
 
 class JoinedRows:
-    """Partitions of many tables as sent, kept in memory by their payloads; for any thread.
+    """Encoded partitions of many tables, kept in memory by their payloads; thread-safe.
 
     Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older
     one, and the older one disappears. Copies an entry of the older half to the newer.

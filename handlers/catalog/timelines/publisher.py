@@ -68,8 +68,8 @@ class TimelinePublisher:
         database: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``calls`` are to the metastore whose tables are written;
-        their own thread, because listings take long.
+        """``calls`` go to the metastore whose tables are written, in a separate thread because listings take
+        long.
 
         ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is
         that of ``TimelineFollower.unpublished``.
@@ -112,8 +112,8 @@ class TimelinePublisher:
                 return True
 
     def abandon(self) -> None:
-        """Ignore the outcomes of unfinished tasks, because of a new reading of the state: these tables are
-        still unpublished there.
+        """Ignore the outcomes of unfinished tasks after the state was read again: in that state, their
+        tables are still unpublished.
         """
         self._begun.clear()
 
@@ -225,7 +225,7 @@ def _name_of(error: Exception) -> str:
 def _properties(
     timelines: Timelines, name: str, event_id: int
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """Return a function that adds a table's present timelines to its properties; for any thread."""
+    """Return a thread-safe function that adds a table's present timelines to its properties."""
     current, settings = timelines.timelines(name), timelines.settings(name)
     return lambda properties: build_table_properties(
         current, properties, event_id, settings.time_columns, settings.periods

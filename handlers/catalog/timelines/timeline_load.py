@@ -31,8 +31,8 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad(TableLoad):
-    """One load. Its content counts only when taken; the next load continues an abandoned one, or a sweep
-    removes it later.
+    """One load. Its content counts only after ``take_load``; the next load continues an abandoned one, or
+    a sweep removes its content later.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class ByteRate:
     """A limit of bytes per second for all users together; thread-safe."""
 
     def __init__(self, bytes_per_s: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """None: no limit."""
+        """None as ``bytes_per_s`` means no limit."""
         assert bytes_per_s is None or bytes_per_s > 0, bytes_per_s
         self._bytes_per_s = bytes_per_s
         self._clock = clock
@@ -48,7 +48,7 @@ class ByteRate:
         return self._bytes_per_s
 
     def change(self, bytes_per_s: int | None) -> None:
-        """Set the limit; unpaid bytes count at the new rate."""
+        """Set the limit; the new rate also applies to bytes that were used ahead of the rate."""
         assert bytes_per_s is None or bytes_per_s > 0, bytes_per_s
         with self._changed:
             now_s, before = self._clock(), self._bytes_per_s

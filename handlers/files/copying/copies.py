@@ -146,7 +146,7 @@ class Copier:
         return copied
 
     def settle(self, directory: Location) -> None:
-        """Make all copies durable published in a directory; raise FilesUnavailable.
+        """Make all copies published in a directory durable; raise FilesUnavailable.
 
         Needed even after a skipped copy: a kill may have stopped the process that made it before this step.
         """
@@ -225,7 +225,7 @@ class Copier:
     def _attempt(
         self, origin: FileOrigin, origins: list[FileOrigin], target: Location, transfer: Transfer
     ) -> tuple[int, bool]:
-        """Return the size, and whether the content was there already."""
+        """Copy the content from one location; return its size, and whether the target had it already."""
         files = self._file_systems.of(origin.location)
         with mark_source_errors():
             before = files.stat(origin.location)

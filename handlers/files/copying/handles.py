@@ -21,8 +21,8 @@ together."""
 class CopyHandle:
     """One submitted copy.
 
-    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock
-    and no event.
+    A transaction has as many handles as files until its commit, so a handle is small: it owns one lock and no
+    event.
     """
 
     __slots__ = ("_cancelled", "_done", "_error", "_pending", "_result", "task")
@@ -85,7 +85,8 @@ class CopyHandle:
 
 
 class UnsettledCopies:
-    """The copies of one worker published, and end once their directories are durable; used by that worker.
+    """The copies that one worker has published; they end once their directories are durable. Only that worker
+    uses it.
 
     One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is
     not durable.

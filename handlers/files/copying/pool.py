@@ -1,8 +1,8 @@
 """Copies many files at once: workers around one ``Copier``,
 with a bounded queue and a bound on bytes in flight.
 
-``beat`` is called while a caller waits, whenever bytes have moved, a copy has ended or one waits for its rate
-since the last look. So a copy of hours sends heartbeats, and one that transfers nothing does not.
+While a caller waits, the pool calls ``beat`` whenever bytes have moved, a copy has ended, or a copy waits for
+its rate. So a copy of hours sends heartbeats, and one that transfers nothing does not.
 
 A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts with a new copy if
 the pool has fewer than ``workers``, and ends when the queue is empty. So a pool without copies costs no

@@ -33,7 +33,7 @@ class _How(ctypes.Structure):
 
 
 class TrustedRoots:
-    """Directories whose own paths may contain symbolic links. Only additions, so any thread may look."""
+    """Directories whose own paths may contain symbolic links. Thread-safe, because roots are only added."""
 
     def __init__(self) -> None:
         self._roots: tuple[tuple[str, str], ...] = ()

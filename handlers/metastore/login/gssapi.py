@@ -181,8 +181,8 @@ class Context:
         return result
 
     def unwrap(self, token: bytes) -> tuple[bytes, bool]:
-        """Return the message of a token and whether it has encryption; raise GssapiError if changed on its
-        way.
+        """Return the message of a token and whether it has encryption; raise GssapiError if it was changed
+        on its way.
         """
         minor, state, output = c_uint32(), c_int(), _Buffer()
         major = self._library.gss_unwrap(

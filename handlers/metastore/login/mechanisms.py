@@ -164,8 +164,8 @@ class Kerberos:
             raise self._failed("a call cannot be signed or encrypted", error) from error
 
     def unwrap(self, token: bytes) -> bytes:
-        """Return the message; raise LoginFailed if changed on its way, or is not encrypted although agreed
-        on.
+        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although
+        both sides agreed on encryption.
         """
         try:
             message, encrypted = self._context.unwrap(token)

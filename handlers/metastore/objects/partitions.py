@@ -151,8 +151,8 @@ class PartitionCalls(Session):
         return partitions
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (up to 32,767) or all partitions,
-        sorted by name, in a list that is the caller's.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list
+        that the caller may change.
 
         If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises
         ServerFault.

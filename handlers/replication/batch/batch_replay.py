@@ -40,12 +40,14 @@ they count as a failure of the event's table.
 
 @dataclass(frozen=True, slots=True)
 class OnTarget:
-    """An earlier run has applied the event, and only the state must record it."""
+    """The way for an event that an earlier run has applied: only the state must record it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The event has no effect left: a later event supersedes it, or an earlier one includes its change."""
+    """The way for an event without an effect left: a later event supersedes it, or an earlier one includes
+    its change.
+    """
 
 
 @dataclass(frozen=True, slots=True)

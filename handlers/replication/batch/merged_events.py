@@ -150,7 +150,7 @@ def _continues(joined: Sequence[Joinable], event: Joinable) -> bool:
 
 
 def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
-    """Whether no earlier event alters one of the altered partitions."""
+    """Whether no earlier event alters a partition that ``event`` alters."""
     try:
         earlier = {
             repr(item.value.values)

@@ -119,8 +119,8 @@ def follow_truncated_table(table: str, write_id: int | None, context: Context) -
 def follow_truncated_partitions(
     table: str, names: Sequence[str], write_id: int | None, context: Context
 ) -> None:
-    """Do the same for partitions; record those that the source has changed since, for
-    ``complete_renamed``.
+    """Remove the marks of truncated partitions in the same way; record the partitions that the source has
+    changed since, for ``complete_renamed``.
     """
     if write_id is None:
         return
@@ -142,8 +142,8 @@ def follow_truncated_partitions(
 def note_mixed_marks(
     table: str, partitions: Sequence[Partition], names: Sequence[str], context: Context
 ) -> None:
-    """Record the partitions of a change that have the mark,
-    for ``complete_committed``, if others of it do not have it.
+    """Record the partitions of a change that have the mark, for ``complete_committed``, if other
+    partitions of the change do not have it.
     """
     marked = [name for name, each in zip(names, partitions, strict=True) if _has_mark(each)]
     if 0 < len(marked) < len(names):

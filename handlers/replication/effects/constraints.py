@@ -75,8 +75,8 @@ def drop(event: ConstraintDropped, context: Context) -> None:
 
 @contextmanager
 def keep_constraints(table: str, context: Context) -> Iterator[None]:
-    """Add constraints again that the target's table loses when
-    the block drops another table with constraints of equal names.
+    """Add the constraints again that the target's table loses when the block drops another table with
+    constraints of equal names.
 
     Hive then removes those of all tables, even in other databases: names and positions alone are the primary
     key of its objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is

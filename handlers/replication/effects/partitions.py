@@ -105,7 +105,7 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
     """Replace the target's partitions by the event's; skip partitions that do not exist.
 
-    Their locations stay, except for plain partitions that the source moved. It copies the files of these
+    Their locations stay, except for plain partitions that the source moved; replay copies the files of these
     first.
     """
     assert event.table is not None
@@ -204,7 +204,9 @@ def drop(event: PartitionsDropped, context: Context) -> None:
 
 
 def _drop(event: PartitionsDropped, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Drop the partitions together. One costs the metastore a third by the call for a single partition."""
+    """Drop the partitions in one call. For a single partition, the call for one takes the metastore a
+    third of the time.
+    """
     db, table = context.policy.target_db, event.table or ""
     if len(names) == 1:
         (spec,) = event.specs

@@ -67,7 +67,7 @@ class TableProblem:
 
 @dataclass(slots=True)
 class CycleProgress:
-    """A cycle while it runs, and its result; read by any thread."""
+    """A cycle while it runs, and its result. Any thread may read it."""
 
     began_s: float
     tables: int = 0

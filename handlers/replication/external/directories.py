@@ -50,7 +50,7 @@ class TreeProblem:
 
 @dataclass(slots=True)
 class TreeCounts:
-    """Progress so far; changed under a lock, read by any thread."""
+    """Progress so far. Changes hold a lock; any thread may read it."""
 
     directories: int = 0
     missing: int = 0

@@ -135,7 +135,7 @@ class LoadFollower:
             )
 
     def forget(self, table: str) -> None:
-        """Forget a table that left the policy; the target keeps it as it is."""
+        """Forget a table that left the policy; the target's table stays as it is."""
         self._forget(table)
         self.context.tables.loads.remove(table)
 
@@ -173,12 +173,12 @@ class LoadFollower:
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
-        """Give each table that catches up a turn, and return whether any needs another. Call it before the
-        next batch.
+        """Give every table that catches up one turn; return whether any table needs another turn. Call this
+        before each batch.
 
-        All turns together take ``TURN_S``: other tables wait no longer than that; a single event is never
-        divided. The turn of a table is twice as long as the one before if the table did not come closer to
-        replay. ``read`` returns the events after the first id up to the second one. Raises replay's errors.
+        All turns together take ``TURN_S``, so other tables wait no longer than that; a single event is never
+        divided. If a table's last turn did not bring it closer to replay, its next one is twice as long.
+        ``read`` returns the events after the first id up to the second one. Raises replay's errors.
         """
         self._read = read
         entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}

@@ -123,7 +123,9 @@ def forget_write_ids(name: str, location: str | None, target: Metastore, policy:
 
 
 def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Policy) -> bool:
-    """Whether the source's table is of the same kind, and this one is in the directory of its name."""
+    """Whether the source's table is of the same kind, and the target's table is in the directory of its
+    name.
+    """
     if table.sd.location is None or parse_location(table.sd.location).name != table.tableName:
         return False
     try:
@@ -134,7 +136,7 @@ def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Pol
 
 
 def is_same_kind(table: Table, source: Table, target: Metastore) -> bool:
-    """Whether the target's table is of the kind that the source's gets there."""
+    """Whether the target's table is of the kind that the source's table would have on the target."""
     return _kind(table) == _kind(translate_plain_table(source.copy(), target))
 
 

@@ -118,9 +118,9 @@ class Relocation:
     """How the locations of one table or partition change."""
 
     source: Location | None
-    """Its directory at the source."""
+    """The item's directory at the source."""
     target: str | None
-    """Its directory on the target; None if not known yet."""
+    """The item's directory on the target; None if not known yet."""
     base: str | None
     """``external_base`` of the policy."""
 
@@ -152,8 +152,8 @@ def relocate_partition(partition: Partition, location: str | None, base: str | N
 
 
 def names_locations(item: Table | Partition) -> bool:
-    """Whether a property is a location, or skewed values have directories:
-    others need no look at the item's own location.
+    """Whether a property is a location, or skewed values have directories; otherwise the caller need not
+    look at the item's own location.
     """
     skewed = item.sd.skewedInfo
     if skewed is not None and skewed.skewedColValueLocationMaps:

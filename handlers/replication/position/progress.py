@@ -128,7 +128,9 @@ class RecordedPosition:
         self._is_behind = True
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Note that no event up to ``position`` that was not passed concerns the policy."""
+        """Move on to ``position``: events up to it that were not passed to replay do not concern the
+        policy.
+        """
         self.begin_batch()
         self.current, self._time_s, self._is_behind = position, time_s, True
 

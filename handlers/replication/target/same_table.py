@@ -80,7 +80,8 @@ class LoggedWrite:
 
 
 def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: SameTableSource) -> set[str]:
-    """Return those of the named partitions whose names and table's name still belong to them.
+    """Return those of the named partitions that still have their names, in a table that still has its own
+    name.
 
     A partition whose last write id is that of the transaction was not renamed since. For all others, it
     searches the log for renames.

@@ -108,8 +108,8 @@ class WriteIdLookahead:
         self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
-        """Open and allocate for the next events, if it is the turn of ``pair`` of ``event`` and it was not
-        allocated ahead.
+        """Open transactions and allocate write ids for ``event``, whose turn it is, and the next events,
+        unless earlier calls have planned ``pair`` of this event.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:

@@ -144,8 +144,8 @@ def missing_partition(name: str, *, at_source: bool) -> Difference:
 def compare_statistics(
     source: Statistics, target: Statistics, *, compacted: bool, prefix: str = ""
 ) -> Iterator[Finding]:
-    """Yield the differences;
-    with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference.
+    """Yield the differences; with ``compacted``, files of one side have no counterpart, so statistics that
+    differ count as not compared.
     """
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
     unmarked = not target.is_accurate

@@ -42,8 +42,8 @@ class Loader:
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
-        ``clock`` returns the Unix time. Computations in the thread of calls give way to the work that
-        ``turns`` knows.
+        ``clock`` returns the Unix time. By ``turns``, computations in the thread of calls give way to the
+        thread that applies events.
         """
         self._pauses = LoadPauses(clock)
         self._calls = calls

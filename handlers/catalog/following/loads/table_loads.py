@@ -82,7 +82,9 @@ def read_loads(
 
 @contextmanager
 def _containing_defects() -> Iterator[None]:
-    """Quarantine the table for an unexpected error too: it would end the loop, and then all tables."""
+    """Quarantine the table for an unexpected error too, because the error would end the loop for all
+    tables.
+    """
     try:
         yield
     except TidelineError:

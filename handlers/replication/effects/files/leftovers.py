@@ -97,8 +97,8 @@ def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
 
 
 def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
-    """Remove those directories in which neither a table other than ``but_for`` nor a partition is;
-    return whether these are all.
+    """Remove the directories that contain neither a partition nor a table other than ``but_for``; return
+    whether that applied to all of them.
     """
     used = find_used(places, context, but_for=but_for)
     for place in places:

@@ -273,7 +273,7 @@ def complete_renamed_table(event: TableAltered, context: Context) -> None:
 def complete_renamed_partition(
     event: PartitionsAltered, before: Partition, owner: Table, context: Context
 ) -> None:
-    """Do the same for a partition."""
+    """Copy the files of a renamed partition, if copies came from its old directory after that."""
     table, after = event.table or "", event.after[0].value
     if not _may_lack_files(event, table, (before, after), owner, context):
         return

@@ -74,7 +74,7 @@ class WriteIdStates:
         return opened, aborted, info.txn_high_water_mark
 
     def _ids_of(self, txn_ids: Sequence[int], newest: int) -> set[int]:
-        """Return the write ids of some transactions, by halves as long as the answer may be cut."""
+        """Return the write ids of some transactions; halve the request as long as the answer may be cut."""
         if not txn_ids:
             return set()
         answer = self._read(format_valid_txns(newest, txn_ids, []))
