@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ChangeKind(StrEnum):
-    """Change of a slot, or of a key without one."""
+    """The kind of a change to a slot, or to a key without a slot."""
 
     APPEND = "append"
     REUSE = "reuse"

@@ -72,7 +72,9 @@ def decide(
 
 
 def promote_to_string(layout: Layout, index: int) -> Layout:
-    """Return ``layout`` with that slot as STRING. No retained file may still hold another type in it."""
+    """Return ``layout`` with that slot as STRING. No retained file may still hold values of another type
+    in the slot.
+    """
     slot = replace(layout.slots[index], type=ColumnType.STRING)
     return replace(layout.with_slot(slot), version=layout.version + 1)
 

@@ -98,7 +98,7 @@ def collapse(
     """Return the keys that stay and those that do not;
     ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.
 
-    ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
+    ``requested`` holds each key once. No key that stays lies within another one, except for whitelisted keys.
     """
     by_key = {each.key: each for each in requested}
     free = [key for key in by_key if key not in rules.whitelist]

@@ -108,8 +108,8 @@ class FlatRules:
         )
 
     def type_of(self, key: KeyPath, evidence: Evidence) -> ColumnType:
-        """Return the type that a column of ``key`` needs by these rules;
-        NULL if there is neither pin nor value.
+        """Return the type that a column of ``key`` needs by these rules; NULL if the key has neither a pin
+        nor a value.
         """
         pinned = self.pins.get(key)
         if pinned is not None:

@@ -37,9 +37,10 @@ _SECONDS: Final = {name: seconds for names, seconds in _UNITS_S for name in name
 
 
 def parse_duration(text: str, unit: str) -> float | None:
-    """Return the seconds of a duration as Hive writes it (``1d``, ``240h``, ``86400``); None if it is none.
+    """Return the seconds of a duration as Hive writes it (``1d``, ``240h``, ``86400``); None if the text is
+    not a duration.
 
-    ``unit`` is the unit of a number without one.
+    ``unit`` applies to a number without a unit.
     """
     match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
     if match is None or (match[2] and match[2] not in _SECONDS):
@@ -120,8 +121,8 @@ def next_event_time_s(
 ) -> float:
     """Return the time of a reader's next event: ``found_s`` if known, otherwise the best lower bound.
 
-    The lag of a reader never exceeds the age of its next event by much. Without a bound, the event is as old
-    as the oldest one in the log or topic.
+    The lag of a reader never exceeds the age of its next event by much. If neither is known, the event counts
+    as old as the oldest one in the log or topic.
     """
     if found_s is not None:
         return found_s

@@ -46,7 +46,9 @@ class Reader(Protocol):
         """
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys of such a scan without fetching values, at a fiftieth of the cost in memory."""
+        """Yield the keys that ``scan`` would yield, without fetching values, at a fiftieth of the cost in
+        memory.
+        """
 
 
 @runtime_checkable

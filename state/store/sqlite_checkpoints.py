@@ -112,7 +112,7 @@ class Checkpoints:
         _close(connection)
 
     def _await_due(self) -> bool:
-        """Wait until there is something to copy; return False at the end."""
+        """Wait until there is something to copy; return False if the thread must end."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_due())
             return not self._is_stopping

@@ -24,7 +24,7 @@ class IgnoredValues:
 
     @staticmethod
     def of(texts: Iterable[str]) -> IgnoredValues:
-        """Build from distinct values; reads no more of them than it keeps."""
+        """Build from distinct values; reads only as many of them as it keeps."""
         values = IgnoredValues()
         for text in texts:
             values = values.with_value(text)

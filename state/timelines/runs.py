@@ -273,8 +273,8 @@ def _draw_cell(runs: Runs, low: int, high: int) -> str:
 
 
 def _merge(left: array[int], right: array[int]) -> array[int]:
-    """Merge two edge arrays in one pass. Bulk loads need it:
-    inserting run by run would move the array each time.
+    """Merge two edge arrays in one pass. Bulk loads need this, because inserting run by run would move the
+    array each time.
     """
     merged: array[int] = array("q")
     for start, end in sorted(

@@ -78,9 +78,9 @@ class AcidDirectory:
 
     @staticmethod
     def parse(name: str) -> AcidDirectory | None:
-        """Parse a name; None if it is not that of an ACID directory, such as ``HIVE_UNION_SUBDIR_1``.
+        """Parse the name of an ACID directory; None for any other name, such as ``HIVE_UNION_SUBDIR_1``.
 
-        Raises BadInput for a malformed name with such a beginning.
+        Raises BadInput for a malformed name that begins like one of an ACID directory.
         """
         if not _ACID_LIKE.match(name):
             return None

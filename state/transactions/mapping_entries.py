@@ -77,9 +77,9 @@ class MappingEntries:
     def abort(self, table: str, write_id: int) -> None:
         """End an open write id of an aborted transaction.
 
-        Forgets a table whose only write id ever belonged to the aborted transaction. It is that of a failed
-        CREATE TABLE AS SELECT, which no DROP_TABLE follows, or a new table, whose next write id starts the
-        record.
+        Forgets a table whose only write id ever belonged to the aborted transaction. Such a table is that of
+        a failed CREATE TABLE AS SELECT, which no DROP_TABLE follows, or a new table, whose next write id
+        starts the record.
         """
         ids = self.tables[table]
         del ids.open[write_id]
@@ -172,7 +172,7 @@ class MappingEntries:
                 txn.concurrent[table] = tuple(lower)
 
     def check(self) -> None:
-        """Assert the invariant of the module, and those of every entry."""
+        """Assert the invariant of the module, and the invariants of every entry."""
         allocations = {
             (a.table, a.write_id): txn.txn_id for txn in self.txns.values() for a in txn.by_table.values()
         }

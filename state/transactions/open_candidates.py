@@ -113,7 +113,9 @@ class OpenCandidates:
             self._known_from = txn_id
 
     def learn_open(self, oldest: int | None) -> None:
-        """Record the oldest open transaction, None if there is none: earlier ones do not matter."""
+        """Record the oldest open transaction, None if no transaction is open: earlier transactions do not
+        matter.
+        """
         if self._known_from is not None and (oldest is None or oldest >= self._known_from):
             self._known_from = 0
 

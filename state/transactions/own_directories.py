@@ -28,7 +28,7 @@ class OwnDirectories:
 def select_own(directories: Iterable[AcidDirectory], write_id: int) -> OwnDirectories:
     """Return the directories that the write made.
 
-    For a base with the write id itself, read the marker first; others do not need it.
+    Read the marker of a base with this write id first; other directories do not need it.
     """
     own: list[str] = []
     covered_by: str | None = None

@@ -41,7 +41,7 @@ class UnprovenCommit:
 
 
 class UnprovenCommits:
-    """The commits of one policy without proof, in the order in which they went out."""
+    """The unproven commits of one policy, in the order in which they were sent."""
 
     def __init__(self) -> None:
         self._commits: dict[int, UnprovenCommit] = {}
@@ -70,7 +70,7 @@ class UnprovenCommits:
         self._stored = dict(self._commits)
 
     def add(self, commit: UnprovenCommit) -> None:
-        """Add a commit that went out; one without write ids needs no proof."""
+        """Add a commit that was sent, unless it has no write ids and needs no proof."""
         if commit.write_ids:
             self._commits[commit.txn_id] = commit
 

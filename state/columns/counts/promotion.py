@@ -37,7 +37,7 @@ class MisfitCounts:
 
     @classmethod
     def of_value(cls, evidence: Evidence, count: int = 1) -> MisfitCounts:
-        """Return ``count`` values of the kind of one value with this evidence."""
+        """Return the counts of ``count`` values, all of the kind that ``evidence`` of one value shows."""
         if evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits:
             return cls(others=count)
         if evidence.has_floats:

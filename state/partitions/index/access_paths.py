@@ -71,7 +71,7 @@ def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
 def find_candidates(plan: FilterPlan, columns: int) -> list[AccessPath]:
     """Return the paths that may be the shortest, the one that fixes the largest part of the key first.
 
-    Only one if its ranges contain nothing but matches: no other path can read less.
+    Returns only one path if its ranges contain nothing but matches, because no other path can read less.
     """
     first, *others = _sort_paths(plan, columns)
     best = find_ranges(plan, columns, first)
@@ -193,7 +193,7 @@ def _order(path: int | None, columns: int) -> list[int]:
 
 
 class _BoxRanges(NamedTuple):
-    """The ranges of one box, the columns that they do not limit, and whether there were too many values."""
+    """The ranges of one box, the columns that they do not limit, and whether the box has too many values."""
 
     ranges: list[Range]
     unread: set[int]

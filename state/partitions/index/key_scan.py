@@ -29,7 +29,9 @@ KEYS_BATCH: Final = 512
 
 @runtime_checkable
 class FilteringReader(RemoteReader, Protocol):
-    """A store that can leave out some keys of rows that do not match; the index still checks the rest."""
+    """A store that can leave out some keys of rows that do not match; the index still checks the keys that
+    it returns.
+    """
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end`` in order;

@@ -172,8 +172,9 @@ class PartitionIndex:
     def find_payloads(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of the first ``limit`` partitions that match, in the order of names.
 
-        If all are requested, and the ranges of a local store contain nothing else, one scan reads keys and
-        values together, in an eighth of the time. Raises LimitExceeded if they are too many for one answer.
+        If all partitions are requested, and the ranges of a local store contain nothing else, one scan reads
+        keys and values together, in an eighth of the time. Raises LimitExceeded if they are too many for one
+        answer.
         """
         reads_together = limit < 0 and prepared.check is None and prepared.access.column is None
         if reads_together and self._remote is None:

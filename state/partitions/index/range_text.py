@@ -145,7 +145,7 @@ def quote(text: str) -> str:
 
 
 def _split(key: bytes, columns: Sequence[PartitionColumn]) -> tuple[list[bytes], bytes]:
-    """Return the whole fields with which a bound begins, and the edge after them."""
+    """Return the whole fields at the beginning of a bound, and the edge after them."""
     fields: list[bytes] = []
     for column in columns:
         length = field_length(column.type, key)

@@ -52,7 +52,7 @@ class TimelineChange:
         return self._current(name) is not None
 
     def settings(self, name: str) -> TableSettings:
-        """Return a table's settings, including this change; raise NotFound without timelines of it."""
+        """Return a table's settings, including this change; raise NotFound if it has no timelines."""
         return self._require(name).settings
 
     def is_stale(self, name: str) -> bool:

@@ -45,8 +45,8 @@ class Fact:
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them has
-        timelines.
+        """Return the partitions of the fact's tables by the time column; raise NotFound if none of the
+        tables has timelines.
         """
         followed = set(timelines.tables())
         storages_ = [

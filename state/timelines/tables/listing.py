@@ -41,8 +41,8 @@ class ListingLoad:
         partitions: Callable[[], Iterable[tuple[Mapping[str, str], UpdatePeriod | None]]],
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """``partitions`` begins a pass over all partitions, each of them once:
-        the values, and the period in its parameter.
+        """``partitions`` begins a pass over all partitions, and returns the values of each and the period in
+        its parameter.
 
         Calls ``pause`` between parts of long computations.
         """
