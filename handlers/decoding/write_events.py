@@ -100,8 +100,8 @@ def read_written_files(
     """Return the files that the write with ``write_id`` put into the table or partition, and their entries.
 
     ``owner`` is the type and the encoded object of the owner of the files; the decoder reads it only if the
-    directories alone do not decide. A table's object that cannot be read decides nothing, because most
-    publishers' events need none. Raises MalformedEvent or LimitExceeded.
+    directories alone do not decide. An unreadable table object decides nothing, because the events of most
+    publishers do not need it. Raises MalformedEvent or LimitExceeded.
     """
     files = parse_source_files(entries, limits)
     own = [_may_contain(file.subdir, write_id) for file in files]
@@ -153,8 +153,8 @@ def _find_location(kind: type[Table | Partition], text: str | None) -> str | Non
 
 
 def _is_foreign(directory: str, location: str) -> bool:
-    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``,
-    or a partition below it.
+    """Whether ``directory`` is a sibling of ``location`` whose name begins with the name of ``location``,
+    or a partition below ``location``.
     """
     path, start = (_AUTHORITY.sub("", each, count=1) for each in (directory, location))
     if not path.startswith(start) or path == start:

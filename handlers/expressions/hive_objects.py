@@ -89,7 +89,7 @@ class _Objects:
         return root.tree
 
     def _read_object(self, read: Callable[[], T]) -> T | None:
-        """Return an object that ``read`` reads, None for NULL, or one read before."""
+        """Return the object that ``read`` reads; None for NULL; for a reference, the object read before."""
         try:
             number = self._input.begin_object()
         except Known as known:

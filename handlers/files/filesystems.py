@@ -147,8 +147,8 @@ class FileSystem(Protocol):
         """Open a regular file for reading from its start."""
 
     def is_encrypted(self, location: Location) -> bool:
-        """Return whether the file system stores a file encrypted,
-        so that its own checksum is not that of the bytes that are read.
+        """Return whether the file system stores a file encrypted, so that its checksum is not the checksum of
+        the bytes that a reader gets.
 
         Raises NotFound if the file does not exist.
         """

@@ -52,7 +52,7 @@ class WriteListing:
 
     @property
     def explains_rows(self) -> bool:
-        """Whether the rows that statistics report may all be in these files, or in those of other writes."""
+        """Whether all rows that the statistics report may be in these files, or in files of other writes."""
         return bool(self.files) or (self.others and not self.compacted)
 
 
@@ -102,7 +102,7 @@ def _read_acid_directories(
 
 
 def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
-    """Return whether ``directory`` may have rows of the write together with those of others."""
+    """Return whether ``directory`` may have rows of the write together with rows of other writes."""
     if not directory.is_merged:
         return False
     first = 0 if directory.kind == "base" else directory.first

@@ -33,7 +33,7 @@ to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
-    """Return the store in ``table``, created if it is missing.
+    """Return the store in ``table``, which is created if it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport);
     ``timeout_s`` applies to each message. Raises HBaseUnavailable, ConfigError without the package happybase,
@@ -83,7 +83,7 @@ class HBaseStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; in reverse, it reads all of it first."""
+        """Yield (key, value) with ``start <= key < end``; in reverse, it reads all pairs first."""
         return pages.scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:

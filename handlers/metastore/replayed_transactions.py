@@ -109,7 +109,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         """Allocate write ids, each named with its source transaction, by one call;
         return them by the target's transaction.
 
-        They must be the table's next ones on the target, without a gap and in the order of the target's
+        The ids must be the table's next ones on the target, without a gap and in the order of the target's
         transactions; ``handlers.replication.transactions.coming_events`` selects them and describes Hive's
         other behaviour. If a transaction is not open, it allocates nothing: the answer is empty if its
         mapping is gone, and ServerFault if Hive has lost it.
@@ -200,7 +200,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return None
 
     def _read_mapping(self, key: str) -> dict[int, int]:
-        """Return the mapping of source transactions to those of the target, which need not exist."""
+        """Return the mapping of source transactions to target transactions, which may no longer exist."""
         entries = self._invoke(REPLAYED, key).replTxnMapEntry or {}
         return {int(source): int(target) for source, target in entries.items()}
 

@@ -118,8 +118,8 @@ class Dispatcher:
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
 
     def apply_joined(self, event: Event) -> bool:
-        """Apply an event that stands for several of a table in scope (``merged_events``);
-        return False if the target refuses it.
+        """Apply an event that stands for several events of a table in scope (``merged_events``); return
+        False if the target refuses it.
         """
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
@@ -263,11 +263,11 @@ class Dispatcher:
         return self._context.tables.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
 
     def _starts_again(self, event: Event, table: str) -> bool:
-        """Release a quarantined table that the event creates again and the target does not have;
-        return whether it does.
+        """Release a quarantined table if the event creates it again and the target does not have it; return
+        whether this applies.
 
-        The quarantined one no longer exists at the source then. If the target still has it, it keeps its
-        rows.
+        The quarantined table then no longer exists at the source. If the target still has it, the target
+        keeps its rows.
         """
         entry = self._context.tables.quarantine.get(table)
         if not isinstance(event, TableCreated) or entry is None or event.event_id <= entry.event_id:

@@ -193,7 +193,7 @@ class Opening:
         """Record up to which event an earlier process may have replayed more than the state and the target's
         position show.
 
-        The target's position is never ahead of a state that is not older than it.
+        If the target's position is ahead of the state, the state is old.
         """
         newest = self.context.source.current_event_id()
         with self.store.transaction() as txn:

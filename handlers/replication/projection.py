@@ -154,7 +154,7 @@ class ReplicationProjection:
         return self.position
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if known."""
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
         return self._recorded.find_time_s()
 
     def require_state(self) -> None:
@@ -220,8 +220,9 @@ class ReplicationProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order, and abort transactions that ended without one; return the new position.
 
-        Every effect is durable, even if an error ends the batch early; so is the position, unless it only
-        passed events without effect since (``position.progress``). Skips events up to the position.
+        Every effect is durable, even if an error ends the batch early; so is the position, unless it has only
+        passed events without effect since the last record (``position.progress``). Skips events up to the
+        position.
         """
         self._is_sound = False
         if self._replay.apply(events):
@@ -307,7 +308,7 @@ class ReplicationProjection:
         return drop_left(tables, self._context, self._recorded.record)
 
     def find_promotion(self) -> Promotion | None:
-        """Return the promotion of the policy if begun or done."""
+        """Return the promotion of the policy if it has begun or ended."""
         return find_promotion(self._store) or self._promotion_on_target
 
     def plan_promotion(self) -> Promotion:

@@ -26,7 +26,9 @@ class BackgroundCalls(Protocol):
     """Runs functions that call a metastore."""
 
     def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
-        """Run a function after earlier ones; it must not touch data that the caller's thread changes."""
+        """Run a function after those submitted earlier; it must not touch data that the caller's thread
+        changes.
+        """
 
     def close(self) -> None:
         """Release the connection, and drop calls that have not begun."""

@@ -89,8 +89,8 @@ class EventBatch:
         missed: MissedEvents | None = None,
         checks: ColumnChecks | None = None,
     ) -> None:
-        """``missed`` keeps the events of tables that are being read, ``checks`` those of tables with appended
-        columns.
+        """``missed`` keeps the events of tables that are being read, ``checks`` the events of tables with
+        appended columns.
         """
         self._txn = txn
         self._checks = checks

@@ -50,8 +50,8 @@ class MissedEvents:
         return self._count >= MISSED_MAX
 
     def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
-        """Keep the events of a table from now on, of one kind or all;
-        none if there are more than ``limit``.
+        """Keep the events of a table from now on, of one kind or all; keep none if there are more than
+        ``limit``.
         """
         reading = Reading(name, kind, limit=limit)
         self._readings.setdefault(name, []).append(reading)

@@ -44,7 +44,7 @@ class FollowerChange(Protocol):
         """
 
     def take_load(self, load: TableLoad) -> bool:
-        """Replace a table's content by that of a load of this follower, or stage a piece of it.
+        """Replace a table's content by the result of one of this follower's loads, or stage a piece of it.
 
         Returns False, and changes nothing, if the staged content belongs to another table definition.
         """

@@ -89,8 +89,8 @@ class Survey:
         return self._steps is not None and (self._awaited is None or not self._awaited.done())
 
     def advance(self, wait_s: float) -> bool:
-        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether
-        there is more to do soon.
+        """Continue until one batch is stored, or until an answer takes longer than ``wait_s``; return
+        whether there is more to do soon.
         """
         if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
             return self._steps is not None

@@ -129,7 +129,7 @@ class DroppedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ChangedStatistics:
-    """Parameters of a partition that computing its statistics changed."""
+    """The parameters of a partition that changed when its statistics were computed."""
 
     name: str
     """The table."""

@@ -138,8 +138,8 @@ class TableState:
         return self.known is None and self.load is None
 
     def describe(self) -> dict[str, Any]:
-        """Return the state as plain values: its name and reason,
-        the event that caused it, tries and the time of the next one.
+        """Return the state as plain values: its name and reason, the event that caused it, the number of
+        tries and the time of the next try.
         """
         known, load, postponed = self.known, self.load, self.postponed
         is_quarantined = known is not None and known.code is not None

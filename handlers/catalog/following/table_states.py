@@ -75,7 +75,7 @@ class TableStates:
         self._save(txn, name, replace(self._states.get(name, _NONE), known=known))
 
     def forget(self, txn: Transaction, name: str) -> None:
-        """Stop following a table, and do not load it; an unknown one is not an error."""
+        """Stop following a table, and do not load it; an unknown table is not an error."""
         self._save(txn, name, _NONE)
 
     def quarantine(
@@ -98,7 +98,7 @@ class TableStates:
         self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
-        """Have a table loaded from the source, from its beginning, because of an event; the follower ignores
+        """Request a load of a table from its beginning, because of an event; the catalog ignores the table's
         events until then.
 
         Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
@@ -131,12 +131,12 @@ class TableStates:
             self._save(txn, name, replace(state, postponed=before))
 
     def rotate(self, name: str) -> None:
-        """Put a waiting table behind the others."""
+        """Put a waiting table at the end of the queue."""
         if name in self._queue:
             self._queue[name] = self._queue.pop(name)
 
     def hurry(self, name: str) -> None:
-        """Put a waiting table in front of the others."""
+        """Put a waiting table at the front of the queue."""
         if name in self._queue and next(iter(self._queue)) != name:
             self._queue = {name: self._queue.pop(name), **self._queue}
 
@@ -160,8 +160,8 @@ class TableStates:
     def next_load(
         self, now_s: float, *, failed: bool = True, is_ready: Callable[[str], bool] = lambda _: True
     ) -> tuple[str, str] | None:
-        """Return (table, reason) of one that waits, is ready and is due at ``now_s``, or None; with
-        ``failed`` also one that failed before.
+        """Return (table, reason) of a waiting table that is ready and due at ``now_s``, or None; with
+        ``failed``, also consider tables whose load failed before.
         """
         for name, reason in self._queue.items():
             postponed = self._states[name].postponed

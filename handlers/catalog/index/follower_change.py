@@ -99,7 +99,7 @@ class PartitionFollowerChange:
                 return True
 
     def take_load(self, load: TableLoad) -> bool:
-        """Stage a piece; with the last one, replace the table's content by the staged content.
+        """Stage a piece; after the last piece, replace the table's content by the staged content.
 
         Returns False if the columns of the staged content are not those of the table.
         """
@@ -154,7 +154,7 @@ class PartitionFollowerChange:
         return before.location == table_location(table) and table.parameters.get("transactional") != "true"
 
     def _forget(self, name: str) -> None:
-        """Forget the table's partitions and the staged ones."""
+        """Forget the table's partitions and its staged partitions."""
         for each in (name, name + STAGED):
             self._index.forget(each)
             self._records.remove(each)
@@ -184,7 +184,7 @@ class PartitionFollowerChange:
         self._index.alter(target, values, self._pack(target, changed))
 
     def _drop(self, target: str, spec: Spec) -> None:
-        """Drop the partition, if known."""
+        """Drop the partition if it is known."""
         values = self._values_of(target, spec)
         if self._index.payload(target, values) is not None:
             self._index.drop(target, values)

@@ -54,7 +54,7 @@ def without_write_id(partition: bytes) -> bytes | None:
 
 
 def _end_of_values(partition: bytes) -> int:
-    """Return where the values end if they are the first field; 0 otherwise."""
+    """Return where the partition's values end if they are the first field; 0 otherwise."""
     if not partition.startswith(_VALUES):
         return 0
     at = len(_VALUES) + 4

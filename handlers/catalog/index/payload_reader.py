@@ -42,7 +42,7 @@ Rows = dict[bytes, bytes]
 
 
 class PayloadReader:
-    """Reads payloads as of one reader of the store. Raises StateCorrupt for an unreadable one."""
+    """Reads payloads through one reader of the store. Raises StateCorrupt for an unreadable payload."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PayloadReader:
         dictionaries: dict[bytes, Dictionary] | None = None,
         rows: JoinedRows | None = None,
     ) -> None:
-        """``rows`` keeps partitions in memory; without it, each call joins them again."""
+        """``rows`` keeps partitions in memory; without it, each call inflates and joins them again."""
         self._reader = reader
         self._dictionaries: dict[bytes, Dictionary] = {} if dictionaries is None else dictionaries
         self._rows = rows

@@ -6,7 +6,7 @@ id that they reflect. Protocol:
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, it stores the event id, to recognise the event that the write causes.
 3. It reads, compares and writes the properties (``property_writer``), in the publisher's thread of calls.
-4. The table is no longer unpublished, unless changed again since step 2.
+4. The table is no longer unpublished, unless it changed again since step 2.
 
 The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
 outcomes when they are there. The publisher works on a few tables at once, so that it can begin the next one
@@ -71,8 +71,8 @@ class TimelinePublisher:
         """``calls`` go to the metastore whose tables are written, in a separate thread because listings take
         long.
 
-        ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is
-        that of ``TimelineFollower.unpublished``.
+        ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is the
+        clock that ``TimelineFollower.unpublished`` uses.
         """
         self.calls = calls
         self._follower = follower
@@ -95,7 +95,7 @@ class TimelinePublisher:
         """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return
         whether there is more to do.
 
-        Waits for the outcome of one for at most ``wait_s``. Each table has one try at most.
+        Waits at most ``wait_s`` for an outcome, and tries each table at most once.
         """
         end_s, tried = time.monotonic() + PUBLISHING_S, set[str]()
         while True:
@@ -198,7 +198,9 @@ class _Outcome:
 def _publish(
     target: str, compute: Callable[[Mapping[str, str]], Mapping[str, str]], metastore: Metastore
 ) -> _Outcome:
-    """Step 3, in the thread of calls; never raises, because no failure of one table may stop the others."""
+    """Do step 3, in the thread of calls; never raise, because a failure of one table must not stop the
+    others.
+    """
     began_s = time.monotonic()
     try:
         written = write_properties(
@@ -234,7 +236,7 @@ def _properties(
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """A table with a failed publication: the number of tries, and the time of the next one."""
+    """A table whose publication failed: the number of tries, and the time of the next try."""
 
     tries: int
     next_s: float

@@ -86,7 +86,9 @@ class CommitParts:
         directory: Path | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """``directory`` is where a large transaction waits, the system's temporary directory by default."""
+        """``directory`` is for the temporary file of a large transaction; by default, it is the system's
+        temporary directory.
+        """
         self._writer = writer
         self._limits = limits
         self._beat = beat
@@ -201,7 +203,7 @@ class CommitParts:
 
 
 class _Spool:
-    """The temporary file: in memory up to ``MEMORY_BYTES``, then without a name on disk."""
+    """The temporary file: up to ``MEMORY_BYTES`` in memory, a larger one on disk without a name."""
 
     def __init__(self, directory: Path | None) -> None:
         where = str(directory) if directory is not None else None

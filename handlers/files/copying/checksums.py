@@ -266,7 +266,7 @@ class _Blocks:
         return min(cell, self._group_bytes - self._position) if self._group_bytes else cell
 
     def _digest_group(self, units: Sequence[hashlib._Hash]) -> bytes:
-        """Return the digest of a group, which is that of its only block in a replicated file."""
+        """Return the digest of a group; in a replicated file, this is the digest of its only block."""
         digests = b"".join(unit.digest() for unit in units)
         return digests if self._count == 1 else _md5(_pad(digests))
 

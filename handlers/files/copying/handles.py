@@ -108,7 +108,7 @@ class UnsettledCopies:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next copy must wait for the end of these."""
+        """Whether the next copy must wait until these copies have ended."""
         return len(self._copies) >= self._files_max or time.monotonic() - self._since_s >= UNSETTLED_S
 
     def add(self, handle: CopyHandle, copied: Copied) -> None:
@@ -118,7 +118,9 @@ class UnsettledCopies:
         self._copies.append((handle, copied))
 
     def settle(self) -> None:
-        """Make all copies durable and end them; those of a directory that fails end with the error."""
+        """Make all copies durable and end them; if that fails for a directory, its copies end with the
+        error.
+        """
         copies, self._copies = self._copies, []
         failures: dict[str, BaseException | None] = {}
         for handle, copied in copies:

@@ -48,7 +48,7 @@ class Throttle:
 
     @property
     def waited_s(self) -> float:
-        """For how long threads have waited because of a limit, all of them together."""
+        """How long all threads together have waited because of a limit."""
         return self._waited_s
 
     def step_bytes(self) -> int:

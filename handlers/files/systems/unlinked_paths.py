@@ -64,7 +64,9 @@ class TrustedRoots:
 
 @cache
 def _opener() -> Callable[[int, str, int], int]:
-    """Return the kernel's way to open a path without links, or the one that works everywhere."""
+    """Return the function that opens a path without links: with one system call if the kernel supports
+    that, otherwise by component.
+    """
     try:
         os.close(open_at_once(_AT_FDCWD, "/", DIRECTORY))
     except OSError:

@@ -70,7 +70,7 @@ _PRINCIPAL: Final = _oid(_PRINCIPAL_OID)
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Return the library with the types of its arguments; raise LoginFailed if not installed."""
+    """Return the library with the types of its arguments; raise LoginFailed if it is not installed."""
     try:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:

@@ -213,8 +213,8 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, identified by their values;
-        raise InvalidRequest if one does not exist, and then change none in its request.
+        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist; no
+        partition of the same request changes then.
 
         Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its
         transactional listener refuses a second event in one request ("Invalid attempt to overwrite a

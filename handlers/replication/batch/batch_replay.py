@@ -229,7 +229,9 @@ class BatchReplay:
         return reason
 
     def _apply_joined(self, events: Sequence[Joinable]) -> bool:
-        """Apply events together; return False if the target refuses: each then waits for its turn."""
+        """Apply events together; return False if the target refuses that: each event then waits for its
+        turn.
+        """
         if self._dispatcher.apply_joined(join(events)):
             self._joiner.confirm(events)
             return True

@@ -68,8 +68,8 @@ def remove_unreliable(items: Iterable[Table | Partition], owner: Table, source: 
 
 
 def keep_table_mark(table: Table, name: str, write_id: int | None, context: Context) -> None:
-    """Give ``table``, the next state of the target's table ``name``,
-    the mark that the table has, unless a transaction changes it.
+    """Give ``table``, the next state of the target's table ``name``, the mark of the present table, unless a
+    transaction changes the mark.
 
     Raises NotFound if the target has no such table.
     """
@@ -86,8 +86,8 @@ def keep_partition_marks(
     write_id: int | None,
     context: Context,
 ) -> None:
-    """Give the next states of the target's partitions the marks that these have,
-    unless a transaction changes them.
+    """Give the next states of the target's partitions the marks of the present partitions, unless a
+    transaction changes them.
 
     ``names`` are the current names of the partitions, in the same order. A partition that the target lacks
     keeps the mark in its object.
@@ -151,8 +151,8 @@ def note_mixed_marks(
 
 
 def complete_committed(table: str, context: Context) -> None:
-    """Remove the marks of recorded partitions that the source does
-    not have after the commit of a transaction that wrote them.
+    """After the commit of a transaction that wrote recorded partitions, remove those of their marks that
+    the source does not have.
     """
     if (unchecked := context.tables.unchecked_marks.get(table)) is None:
         return
@@ -161,8 +161,8 @@ def complete_committed(table: str, context: Context) -> None:
 
 
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
-    """Remove the marks of truncated partitions of a renamed table,
-    now called ``name``, that the source does not have.
+    """Remove those marks of truncated partitions that the source does not have; their table was renamed to
+    ``name``.
 
     If the source has given the table yet another name, the partitions stay recorded until the replay of that
     rename.
@@ -198,8 +198,8 @@ def _has_mark(item: Table | Partition) -> bool:
 
 
 def _settle_mark(item: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
-    """Replace the mark of ``item`` by that of ``present``;
-    remove it if there is none, or if ``item`` is late and has other numbers.
+    """Replace the mark of ``item`` by that of ``present``; remove it if ``present`` has no mark, or if
+    ``item`` is late and has other numbers.
     """
     _remove_mark(item)
     if _has_mark(present) and not (is_late and _read_numbers(item) != _read_numbers(present)):

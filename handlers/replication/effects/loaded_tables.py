@@ -110,8 +110,8 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
 
 
 def apply_rename(event: Event, move: Rename, context: Context) -> str:
-    """Apply a rename of or to a table that waits for its load or has one, or of a table that enters the
-    policy.
+    """Apply a rename if one of its names belongs to a table that waits for its load or was loaded, or if
+    it brings a table into the policy.
     """
     covers, loads = context.policy.covers, context.tables.loads
     old, new = move.before[1], move.after[1]

@@ -223,8 +223,8 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Record the partitions whose object contains a write id as touched by its transaction, if its rows have
-    a replica.
+    """Record partitions whose object contains a write id as touched by the transaction of that write id,
+    if the table's rows have a replica.
     """
     if not context.policy.copies_rows(table or ""):
         return

@@ -113,8 +113,9 @@ class CatchUp:
         """Apply the table's events among ``events``, which end with the event ``upto``;
         return False if the table failed.
 
-        May stop earlier, after a whole event (``reached``). Raises replay's errors; then a new catch-up must
-        continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
+        May stop earlier, after a whole event (``reached``). Raises replay's errors; after an error, a new
+        catch-up must continue. A failure that is the table's own quarantines the table; raises ResumeFailed
+        if the table resumes.
         """
         began = at = self.reached
         try:

@@ -54,7 +54,7 @@ class LoadFollower:
     _read: ReadEvents = lambda _after, _upto: ()
 
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
-        """Make tables wait for a load, and no longer followed or quarantined; return them.
+        """Make tables wait for a load, and end their quarantine; return them.
 
         Those that already wait stay as they are, but get an attempt at once. Raises NotFound if the policy
         does not cover one of them, and then changes nothing.
@@ -200,9 +200,7 @@ class LoadFollower:
         return lambda: self.clock() >= end_s
 
     def prepare(self, event: Event) -> None:
-        """Complete the catch-ups that must be up to date before replay applies ``event``,
-        which is its next one.
-        """
+        """Complete the catch-ups that must be up to date before replay applies ``event``, its next event."""
         for load in self.context.tables.loads.waiting() if self._works else ():
             work = self._works.get(load.load_id)
             if work is not None and work.concerns(event):

@@ -92,10 +92,10 @@ def place_below(base: str, source_location: str) -> str:
 
 
 def resolve_location(value: str, owner: Location | None) -> Location | None:
-    """Return the location that a property names,
-    one without a scheme on the file system of ``owner``; None if it is none.
+    """Return the location that a property names; None if its value is not a location.
 
-    Raises UnsafePath for one that is not a safe path.
+    A location without a scheme is on the file system of ``owner``. Raises UnsafePath for a location that is
+    not a safe path.
     """
     if not _LIKE_LOCATION.match(value):
         return None
@@ -185,7 +185,7 @@ def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item
     """Return a table or partition whose properties are equal on both
     sides if those of the target are the moved ones of the source.
 
-    Locations are written in relation to the item's own. ``base`` is given for one that is below
+    Describes locations in relation to the item's own location. ``base`` is given for an item that is below
     ``external_base`` on the target.
     """
     if not names_locations(item):

@@ -99,7 +99,7 @@ class RecordedPosition:
         return max(self.applied, self.on_target)
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if known."""
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
         if self._time_s is not None:
             return self._time_s
         stored = self._store.get(APPLIED_TIME_KEY)
@@ -244,7 +244,7 @@ class TargetProgress:
         )
 
     def raise_position(self) -> None:
-        """Record the state, then raise the target's position to it."""
+        """Record the state, then raise the target's position to the recorded one."""
         self._prove()
         self._recorded.record()
         event_id, position = self._recorded.applied, self._context.target_position

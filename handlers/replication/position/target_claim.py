@@ -150,8 +150,8 @@ class TargetClaim:
             )
 
     def _require_same_base(self) -> None:
-        """Raise ConfigError if ``external_base`` was changed:
-        files would go below the new one, and the tables stay at the former one.
+        """Raise ConfigError if ``external_base`` was changed: files would go below the new base, but the
+        tables would stay below the former one.
         """
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):

@@ -38,8 +38,8 @@ def is_same_table(event: Table, present: Table) -> bool:
 
 
 def is_written_table(owner_text: str | None, present: Table) -> bool:
-    """Whether the encoded table of a write event is this one;
-    True if the event has none, or one that cannot be read.
+    """Whether the encoded table of a write event is this table; True if the event has no table, or an
+    unreadable one.
     """
     if owner_text is None:
         return True

@@ -206,8 +206,8 @@ class WriteIdLookahead:
                 yield WriteIdOfTxn(txn_id, write_id)
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
-        """Allocate write ids of a table,
-        as far as the target would give these anyway, by one call for each run of them.
+        """Allocate write ids of a table, as far as the target would give these ids anyway, by one call for
+        each run of consecutive ids.
         """
         target, policy = self._context.target, self._context.policy
         target_txns = self._find_target_txns(pairs)

@@ -45,7 +45,7 @@ class WriteIds:
 
     @property
     def has_open(self) -> bool:
-        """Whether some of them are open."""
+        """Whether some of the write ids are open."""
         return bool(self.valid.open)
 
 

@@ -29,7 +29,9 @@ RECONCILE_S: Final = 60.0
 
 
 class Reconciliation:
-    """Finds and aborts such transactions of one policy. Used by the projection's thread, between batches."""
+    """Finds and aborts transactions of one policy that ended without an event. Used by the projection's
+    thread, between batches.
+    """
 
     def __init__(
         self, context: Context, transactions: TransactionReplay, clock: Callable[[], float] = time.monotonic

@@ -74,7 +74,9 @@ class TransactionsAhead:
         return opened
 
     def wait(self, txn_ids: Iterable[int]) -> None:
-        """Wait until those of the source transactions that were started are open, or have failed."""
+        """Wait until the openings that were started for these source transactions have succeeded or
+        failed.
+        """
         wait([self._started[txn_id] for txn_id in txn_ids if txn_id in self._started])
 
     def is_open(self, txn_id: int) -> bool:

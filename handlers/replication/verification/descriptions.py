@@ -50,8 +50,8 @@ class Statistics:
 
     @property
     def is_accurate(self) -> bool:
-        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic ones,
-        too.
+        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic
+        statistics, too.
         """
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)

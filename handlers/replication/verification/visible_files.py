@@ -46,7 +46,7 @@ def _list_selected(
     ended: ValidWriteIds,
     read_md5: Callable[[Location], str] | None,
 ) -> AcidFiles:
-    """Return the files of those of the directories that readers see, and of the root."""
+    """Return the files of the directories that readers see, and those directly in the root."""
     acid_files: AcidFiles = {}
     for directory in _select_visible(directories, ended):
         if directory.name:
@@ -97,8 +97,8 @@ def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
 def _select_visible(directories: Iterable[AcidDirectory], ended: ValidWriteIds) -> list[Directory]:
     """Return the directories that a reader with a list without open write ids sees.
 
-    A compaction may end between the reads of list and directory, and replace rows that the list has by later
-    ones. Returns nothing then; both sides differ, and verification compares them again.
+    A compaction may end between the reads of list and directory, and replace rows that the list contains by
+    later ones. Then it returns nothing; both sides differ, and verification compares them again.
     """
     selected = select_directories(directories, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:

@@ -56,8 +56,8 @@ def find_function_obstacle(function: Function, policy: Policy, source: Metastore
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search through the objects that an object reads and calls. It ends at the first obstacle, so visited
-    objects have none.
+    """A search through the objects that an object reads and calls. The search ends at the first obstacle,
+    so visited objects have none.
     """
 
     source: Metastore

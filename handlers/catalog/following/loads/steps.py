@@ -93,8 +93,8 @@ class LoadSteps:
     def load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True if it is complete.
 
-        Quarantines a table that the source refuses to return, or with inconsistent content. Raises Transient;
-        then nothing has changed.
+        Quarantines a table with inconsistent content, or one that the source refuses to return. If it raises
+        Transient, nothing has changed.
         """
         before, self._began_s = self._states.state(name), self._pauses.clock()
         reading = self._missed.begin(name)
@@ -296,5 +296,5 @@ class _MissedObserver(NullObserver):
         self._observer = observer
 
     def table_quarantined(self, table: str, error: TidelineError) -> None:
-        """Report it."""
+        """Report the quarantined table."""
         self._observer.table_quarantined(table, error)

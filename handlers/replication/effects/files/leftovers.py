@@ -75,8 +75,8 @@ def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Conte
 
 
 def make_room(place: str, moved: str, context: Context) -> bool:
-    """Remove the directory ``moved``, whose existence prevented a rename of ``place``; return whether that
-    happened.
+    """Remove the directory ``moved``, whose existence prevented a rename of ``place``; return whether it was
+    removed.
 
     Removes it only if ``place`` still has all its files, because a killed metastore may have moved some.
     """

@@ -197,8 +197,8 @@ def return_to_base(before: Table, after: Table, context: Context) -> None:
 
 
 def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], context: Context) -> None:
-    """Move the partitions below one of the directories ``left`` to the table's place;
-    ``roots`` are the source's and that.
+    """Move the partitions below one of the directories ``left`` to the table's place; ``roots`` are the
+    table's directory at the source and its place.
     """
     db, (source, mapped) = context.policy.target_db, (each.rstrip("/") for each in roots)
     names = context.target.partition_names(db, table)
@@ -228,7 +228,7 @@ def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | Non
 
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
     """Remove the directory of a partition whose rename failed because its new directory exists; return
-    whether that was so.
+    whether it was removed.
 
     The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has
     the new directory.

@@ -179,7 +179,7 @@ class _TableLoader:
             )
 
     def _partition_paths(self, target: Table, names: Sequence[str]) -> set[str]:
-        """Return where the partitions are below the directory of their table."""
+        """Return the paths of the partitions below the directory of their table."""
         root = f"{target.sd.location}/"
         paths = set(names)
         for page in in_pieces(names, PARTITIONS_PAGE):
@@ -251,8 +251,8 @@ def _exists(table: str, tools: LoadTools) -> bool:
 
 
 def _has_key(table: str | None, tools: LoadTools) -> bool:
-    """Whether the target has the table with its primary key;
-    Hive answers an addition without them with an internal error.
+    """Whether the target has the table with its primary key; without the table or the key, Hive answers
+    the addition of a foreign key with an internal error.
     """
     return _exists(table or "", tools) and bool(
         tools.target.constraints(PRIMARY_KEY, tools.policy.target_db, table or "")

@@ -169,8 +169,8 @@ def _settle(
 def is_same_definition(wanted: Partition, present: Partition) -> bool:
     """Whether a partition of the target is as required, except for the times that its metastore sets.
 
-    These are the time of its creation, which is that of the addition, and the time of its last change if
-    ``wanted`` has none.
+    These are the time of its creation, which is the time at which it was added, and the time of its last
+    change if ``wanted`` has none.
     """
     return (
         _identify(wanted) == _identify(present)
@@ -180,8 +180,8 @@ def is_same_definition(wanted: Partition, present: Partition) -> bool:
 
 
 def _identify(partition: Partition) -> tuple[object, ...]:
-    """Return the fields, except those with their own comparison; Hive returns a write id below 1 if there is
-    none.
+    """Return the fields to compare, except those that have their own comparison; Hive returns a write id
+    below 1 if there is none.
     """
     return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))
 

@@ -102,7 +102,7 @@ def wait_for_open_write_ids(
     """Wait until no write id up to the mark is open;
     abort the holders after the time-out if the settings allow it.
 
-    Raises TransactionsOpen with the transactions if they do not, and Interrupted.
+    Raises TransactionsOpen, with the holders, if the settings do not allow it, and Interrupted.
     """
     deadline = time.monotonic() + tools.settings.open_transaction_timeout_s
     reported = False

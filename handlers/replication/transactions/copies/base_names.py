@@ -94,7 +94,9 @@ class BaseNames:
         return target_txn or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def remove_others(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
-        """Remove bases of the write that have the other name, with or without suffix."""
+        """Remove bases of the write that have the other form of the name (with a suffix instead of
+        without, or the reverse).
+        """
         if not has_base(event.files):
             return
         other = "" if base_suffix else _format_suffix(self._find_target_txn(event.txn_id))

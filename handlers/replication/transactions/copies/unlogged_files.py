@@ -42,8 +42,8 @@ def find_unlogged_write(
     None if the transaction wrote no file into it.
 
     ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of
-    such a write event. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput for a
-    location that may not be read.
+    one of its write events. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput
+    for a location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
     if files and not _is_same(touched, event, owner_text, context):
