@@ -95,7 +95,7 @@ def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
 
 
 def format_directories(tables: Iterable[TableDirectories]) -> str:
-    """Return the list as text, sorted by table."""
+    """Return the list of directories as text, sorted by table."""
     lines = (
         f"{each.table},{base64.b64encode(directory.encode()).decode()}\n"
         for each in sorted(tables, key=lambda each: each.table)

@@ -52,7 +52,9 @@ class MappingEntries:
         self.unsaved.tables.add(table)
 
     def set_concurrent(self, txn: OpenTxn, table: str, lower: Sequence[int]) -> None:
-        """Set the lower write ids of a table that are concurrent with a transaction's own, ascending."""
+        """Set the write ids of a table, in ascending order, that are lower than a transaction's own and
+        concurrent with it.
+        """
         if lower:
             txn.concurrent[table] = tuple(lower[-CONCURRENT_MAX:])
         else:

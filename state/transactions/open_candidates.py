@@ -92,8 +92,8 @@ class OpenCandidates:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions;
-        reading the log from there on gives the same record again.
+        """The event id of the first allocation of all open transactions; reading the log from there on
+        gives the same record again.
         """
         return next((write.event_id for writes in self._txns.values() for write in writes.values()), None)
 

@@ -62,8 +62,8 @@ def find_obstacle(
 ) -> str | None:
     """Return the reason why replay of a table cannot continue at its stop; None if it can.
 
-    ``stopped`` is None without a record. ``table`` is the current name, ``held`` the current facts of the
-    mapping, and ``target`` is None if the target lacks the table, or some of its rows.
+    ``stopped`` is None if no stop was recorded. ``table`` is the current name, ``held`` the current facts of
+    the mapping, and ``target`` is None if the target lacks the table, or some of its rows.
     """
     if stopped is None:
         return "its write ids were not recorded when it was quarantined"

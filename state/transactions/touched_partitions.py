@@ -61,8 +61,8 @@ class TouchedPartitions:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions;
-        reading the log from there on gives the same record again.
+        """The event id of the first allocation of all open transactions; reading the log from there on
+        gives the same record again.
         """
         return next((txn.first_event_id for txn in self._txns.values()), None)
 

@@ -63,7 +63,8 @@ class TimelineChange:
     def follow(self, name: str, settings: TableSettings) -> None:
         """Follow a table, without partitions; changes nothing if its settings are the same.
 
-        Other settings keep the storage forms of single timelines, unless they have another form themselves.
+        If the settings change, single timelines keep their storage forms, unless the settings' own form
+        changes.
         """
         current = self._current(name)
         if current is not None and current.settings == settings:
