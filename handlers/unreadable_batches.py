@@ -6,8 +6,8 @@ at every read, so the reader would never pass it. It does not limit the other co
 created with ``compression.type=zstd``: the broker then compresses all batches again that arrive in another
 codec.
 
-Such a batch counts as one record without content. Its end is not part of the error, so it is searched:
-offsets within the batch return the same batch.
+Such a batch counts as one record without content. The error does not contain the end of the batch, so
+``find_end`` searches for it: a read at any offset within the batch returns the same batch.
 """
 
 from __future__ import annotations

@@ -162,9 +162,10 @@ def list_plain_files(
     """Return the visible files of a plain table or partition in ``root_uri``, including those in
     sub-directories.
 
-    ``subdir`` of each is its directory relative to the root. It leaves out hidden files and directories, and
-    at the source (with ``allowed``) files being written. With ``skips_unsafe``, it leaves out unusable names
-    as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
+    The ``subdir`` of a file is its directory relative to the root. The list leaves out hidden files and
+    directories and, at the source (with ``allowed``), files that are still being written. With
+    ``skips_unsafe``, it leaves out unusable names as well. Raises NotFound if the root does not exist; other
+    errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     files: list[SourceFile] = []

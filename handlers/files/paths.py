@@ -179,8 +179,8 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories with readable source files. Everything else is unreadable; without roots, everything
-    is.
+    """The directories with readable source files. Files elsewhere may not be read; if there are no roots,
+    no file may be read.
     """
 
     roots: tuple[Location, ...] = ()

@@ -132,8 +132,8 @@ class Gateway:
                 raise self._unavailable(error) from error
 
     def _send_once(self, request: Callable[[Any], T]) -> T:
-        """Send a request; after any interruption, close:
-        the rest of the answer must not be read as the next answer.
+        """Send a request. After any interruption, close the connection, so that the rest of the answer is
+        not read as the next answer.
         """
         try:
             return request(self._open_table())

@@ -139,7 +139,7 @@ class ConnectionPool:
         )
 
     def _end_turn(self) -> None:
-        """Pass the turn on to the next one that waits."""
+        """Pass the turn on to the next caller that waits."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()

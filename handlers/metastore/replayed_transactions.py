@@ -5,10 +5,10 @@ and must keep). Two rules apply to every call, because breaking them succeeds si
 (reference: hive-replication.md §0.4, §0b.7): every call sends ``txn_type=REPL_CREATED`` and names one source
 transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
 
-One call never opens many transactions, although Hive has it. It opens none if one of them is open already,
-answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds the new
-ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the database ends one of
-them; meanwhile the others use up the metastore's connections.
+Tideline never opens many transactions by one call, although Hive has such a call. That call opens none if one
+of them is open already, answers in any order, and on Derby and SQL Server two such calls at a time deadlock:
+there it finds the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the
+database ends one of them; meanwhile the others use up the metastore's connections.
 
 **Lost transactions.** If opening a transaction takes the metastore longer than
 ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes the new transaction, but not its row in the mapping, and

@@ -253,9 +253,9 @@ class Dispatcher:
     def _is_of_earlier_table(self, event: Event) -> bool:
         """Whether the files have a write id that replay did not allocate on the target.
 
-        The table was waiting for its load then, or was quarantined. The table may have another name since, or
-        be gone, and the name in the write event may belong to another table now. If the state file was lost,
-        the write ids of older transactions are unknown, and the event is applied.
+        At the allocation, the table was waiting for its load, or was quarantined. Since then, the table may
+        have been renamed or dropped, and the name in the write event may belong to another table. If the
+        state file was lost, the write ids of older transactions are unknown, and the event is applied.
         """
         if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False

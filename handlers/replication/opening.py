@@ -150,8 +150,8 @@ class Opening:
         return Position(bootstrap.event_id)
 
     def _start_without_state(self, on_target: int) -> Position:
-        """Continue from the target's own position.
-        Transactions that are open there are not in the write-id mapping.
+        """Continue from the target's own position. The write-id mapping does not contain the transactions
+        that are open on the target.
         """
         newest = self.context.source.newest_txn_id()
         position = Position(on_target)

@@ -36,8 +36,8 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content during a load in pieces; raise BadInput if it does not fit
-        the table.
+        """Apply a change; during a load in pieces, apply it to the staged content. Raises BadInput if it does
+        not fit the table.
 
         Returns False if the follower cannot decide about it: the table needs another load from its
         partitions.

@@ -156,7 +156,7 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it contains all partitions."""
+        """Whether the piece contains all partitions."""
         return self.is_first and self.is_last
 
 

@@ -77,8 +77,8 @@ class PartitionFollowerChange:
         return self._index.has_discarded
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content while the table is loaded; return False if it needs another
-        load.
+        """Apply a change; while its table is loaded, apply it to the staged content. Return False if the
+        table needs another load.
         """
         match change:
             case PutPartition() | DroppedPartition() | ChangedStatistics():

@@ -40,7 +40,7 @@ _BETWEEN_LOOKS: Final = 256
 
 
 def text_field(number: int, text: str) -> bytes:
-    """Return a field with a text."""
+    """Return the bytes of a Thrift field with a text."""
     data = text.encode()
     return b"\x0b" + number.to_bytes(2) + len(data).to_bytes(4) + data
 

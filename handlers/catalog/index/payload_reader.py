@@ -7,7 +7,7 @@ metastore writes them.
 
 A payload determines the bytes of its partition, together with the names of database and table. So
 ``JoinedRows``, which keeps them in memory, is never wrong and needs no invalidation when the table changes.
-Inflating and joining a partition takes 2.5 µs, finding it there 0.05 µs.
+Inflating and joining a partition takes 2.5 µs, finding it in ``JoinedRows`` 0.05 µs.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class PayloadReader:
 
 
 def _insert_decoded(payload: bytes, inflated: bytes, names: bytes, columns: bytes) -> bytes:
-    """Return the bytes of a partition without times or values, by decoding it."""
+    """Return the bytes of a partition that lacks times or values: it must be decoded first."""
     try:
         partition = binary.decode(Partition, inflated)
         if columns:

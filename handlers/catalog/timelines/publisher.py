@@ -1,7 +1,7 @@
 """Publishes timelines into table properties, for Lens and other readers of its properties.
 
-It collects changes of a table for a configured delay, and writes them in one ``alter_table``, with the event
-id that they reflect. Protocol:
+The publisher collects changes of a table for a configured delay, and writes them in one ``alter_table``, with
+the event id that they reflect. Protocol:
 
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, it stores the event id, to recognise the event that the write causes.

@@ -178,8 +178,8 @@ class TimelineFollowerChange:
         self._touched: set[str] = set()
 
     def apply(self, change: TableChange) -> bool:  # noqa: PLR0911 - one for each kind
-        """Apply a change; return False if the table is doubtful.
-        Statistics and data columns do not concern time.
+        """Apply a change; return False if the table is doubtful. Changes of statistics and data columns
+        have no effect on timelines.
         """
         match change:
             case PutPartition():

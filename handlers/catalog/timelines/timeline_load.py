@@ -106,7 +106,7 @@ class TimelineLoad(TableLoad):
 
 
 class _Periods:
-    """Reads partitions with the period in their parameter."""
+    """Reads the values of partitions, and the periods in their parameters."""
 
     def __init__(self, settings: TableSettings) -> None:
         self._settings = settings
@@ -117,7 +117,7 @@ class _Periods:
 
 
 def parse_period(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
-    """Return the period named by a partition's own parameter; None for no name or an unknown one."""
+    """Return the period named by a partition's own parameter; None if it names none or an unknown period."""
     name = parameters.get(PARTITION_PERIOD)
     if not name:
         return None

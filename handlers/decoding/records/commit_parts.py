@@ -43,7 +43,7 @@ _BEAT_EVERY: Final = 1_000
 
 
 class _Entry(NamedTuple):
-    """One part; entries are ordered as the parts are."""
+    """One part of the commit. Entries have the same order as the parts."""
 
     listed: bool
     write_id: int

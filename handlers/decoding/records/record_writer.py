@@ -92,8 +92,8 @@ class RecordWriter:
         return [self._bounded_body(piece, part) for part in parts]
 
     def problem(self, piece: Piece, error: BadInput) -> bytes:
-        """Return the value without its position for a piece that cannot be written:
-        the reason and, if there is room, its text.
+        """Return the record value, without a position, for a piece that cannot be written: the reason and,
+        if there is room, the piece's text.
         """
         catalog, db, table = (to_printable(name) for name in (piece.catalog, piece.db, piece.table))
         named = Piece(to_printable(piece.kind) or "", catalog, db, table, {})

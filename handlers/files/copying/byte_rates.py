@@ -1,8 +1,9 @@
 """Bytes a second: rates that copies share.
 
-A step of a copy runs at once if all earlier ones have their share of the rate, and then takes its own share.
-So a rate holds on average, and no file is too large. If several threads wait, the most urgent kind of copy
-comes first, and within one kind the one that waits longest: replay waits for one step of a load at most.
+A step of a copy runs at once if the bytes of all earlier steps have had their time at this rate; the next
+step then waits for the time of this one. So a rate holds on average, and no file is too large for it. If
+several threads wait, the most urgent kind of copy comes first, and within one kind the one that waits
+longest: replay waits for one step of a load at most.
 
 A rate can change, or disappear, while threads wait.
 """

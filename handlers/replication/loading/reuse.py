@@ -5,13 +5,13 @@ The bootstrap drops the tables of the target database without their files, and t
 the same directories. A load copies only files that differ, and removes others that are not part of the table
 (``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
-Hive keeps the write ids of a table that was dropped without its files, so that a load could not set them. It
+Hive keeps the write ids of a table that was dropped without its files, so a load could not set them. Hive
 forgets them when a table is dropped with its files. This step therefore creates an empty table of the same
 name in a separate directory, and drops it.
 
-It also removes directories that no table of the source explains, with the tables and partitions that the
-source does not have. The load removes a partition that the source drops between this and its table's load
-(``remove_other_directories``).
+The bootstrap also removes tables and partitions that the source does not have, and directories that belong to
+no table of the source. If the source drops a partition between this step and the load of its table, the load
+removes the partition (``remove_other_directories``).
 """
 
 from __future__ import annotations

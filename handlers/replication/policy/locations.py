@@ -107,7 +107,9 @@ Item = TypeVar("Item", Table, Partition)
 
 
 class Change(Protocol):
-    """Returns the new location; ``is_path`` for the directory that Spark reads."""
+    """A function that returns the new value of a location; ``is_path`` marks the directory that Spark
+    reads.
+    """
 
     def __call__(self, at: Location, *, is_path: bool) -> str | None:
         """Return the new value of the property; None if left out."""

@@ -17,8 +17,8 @@ one.
 The target's own position need not be written each time: a run that has its state does not need it. Replay
 writes it
 
-* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the
-  first of them. If many policies of the target have something to write, each waits for its turn
+* at the first end of a transaction or of a batch, and then at the next such end that is ``TARGET_LAG_S``
+  after the last write. If many policies of the target have something to write, each waits for its turn
   (``idle_turns``): otherwise, with a transaction now and then in each of hundreds of policies, every
   transaction would cost two calls more;
 * before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target
@@ -224,7 +224,7 @@ class TargetProgress:
         return self._lags(0.0) or self._lacks_entries() or self._is_old()
 
     def _lags(self, interval_s: float) -> bool:
-        """Whether it is the policy's turn to write a position that its own events have raised."""
+        """Whether it is the policy's turn to write the position that its own events have raised."""
         return self._took_effect and self._context.idle.raises.may_take(
             self._clock(), self._raised_s, interval_s=interval_s
         )
@@ -234,7 +234,9 @@ class TargetProgress:
         return not self._context.target_position.has(self._recorded.to_parameters())
 
     def _is_old(self) -> bool:
-        """Whether it is the policy's turn to write a position that none of its events has raised."""
+        """Whether it is the policy's turn to write the position although no event of the policy has raised
+        it.
+        """
         return (
             not self._took_effect
             and self._recorded.applied != self._context.target_position.written

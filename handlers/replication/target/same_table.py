@@ -50,7 +50,7 @@ def is_written_table(owner_text: str | None, present: Table) -> bool:
 
 
 class SameTableSource(Protocol):
-    """The calls of the source's metastore that are needed."""
+    """The calls of the source's metastore that this module needs."""
 
     def get_table(self, db: str, name: str) -> Table:
         """Return a table as stored; raise NotFound."""

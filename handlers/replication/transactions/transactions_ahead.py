@@ -3,8 +3,8 @@
 The target's metastore opens a transaction while it commits another one. So replay starts to open later
 transactions early, and waits for them only when it allocates their write ids.
 
-One thread at a time opens them, of those that the target's policies share (``Context.threads``), in the order
-in which they were started. Before replay ends a transaction, its opening has finished or was cancelled,
+One thread at a time, of the threads that the target's policies share (``Context.threads``), opens them in the
+order in which they were started. Before replay ends a transaction, its opening has finished or was cancelled,
 because opening it later would open a second one. When a batch ends, no opening is in progress. If one fails,
 replay starts no more in this batch. Replay opens the transaction at its turn, so that a failure is reported
 there.

@@ -71,8 +71,8 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
 
 
 def _may_be_visible(directory: AcidDirectory, write_ids: ValidWriteIds) -> bool:
-    """Whether readers may see a directory: a base of a compaction, or with a suffix, is hidden while a write
-    up to its own is open (``transactions.copies.base_names``).
+    """Whether readers may see a directory: the base of a compaction, or a base with a suffix, is hidden
+    while its write id or a lower one is open (``transactions.copies.base_names``).
     """
     if directory.kind != "base" or not directory.is_compacted:
         return True
@@ -89,7 +89,7 @@ def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
 
 
 def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
-    """Return the list with its open write ids as aborted ones, which readers do not see either."""
+    """Return the list with its open write ids as aborted ones: readers do not see those either."""
     hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
     return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
 

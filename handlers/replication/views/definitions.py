@@ -200,7 +200,7 @@ _PIECE_MAX: Final = 4000 - _DIGITS
 
 
 def is_sql_function(function: Function) -> bool:
-    """Whether the function has a query in place of a class."""
+    """Whether a query defines the function, instead of a Java class."""
     return function.className == _CLASS
 
 

@@ -160,8 +160,8 @@ class _Tables:
     last: str = ""
 
     def step(self, token: Token, after: str) -> bool:
-        """Follow the next token; return whether it begins the name of a table.
-        ``after`` is the text of the one after it.
+        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of
+        the token after it.
         """
         scope, word = self.scopes[-1], token.word
         starts_table = False

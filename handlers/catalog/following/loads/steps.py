@@ -13,8 +13,8 @@ scope of the load, the catalog drops the listing.
 
 If a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: one listing gives
 the names, and each step fetches the partitions of one piece. Other followers receive their listing with the
-last piece. All listings follow ``as_of``, and every later event reaches the staged content or, after the last
-piece, all followers. So the order of pieces and events makes no difference.
+last piece. Every listing is read after ``as_of``, and every later event reaches the staged content or, after
+the last piece, all followers. So the order of pieces and events makes no difference.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ Readers choose files by the names of their directories, so a new transactional t
 directory would show the old rows. For plain ones, ``copy_first_files`` compares the directory with the
 source.
 
-Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. Replay
-records the position between a drop and a later creation of the same table, so a repeated drop never removes
-files of the new table.
+Replay therefore removes these files after a drop, before adding a partition, and after creating a table.
+Replay records the position between a drop and a later creation of the same table, so a repeated drop never
+removes files of the new table.
 
-Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in
-an object store: it copies all objects before it removes them from the former directory (of large tables:
-before it removes the first few hundred).
+Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). In an object store, a killed
+metastore leaves such a directory, because it copies all objects (of large tables: a few hundred) before it
+removes them from the former directory.
 
 Never removes a directory that contains any table or partition of the target database.
 """

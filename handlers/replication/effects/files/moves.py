@@ -13,22 +13,23 @@ ALTER_PARTITIONS, which has no earlier state to compare with:
   ``TABLE/_at_HASH/PARTITION``.
 
 A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With
-``external_base``, replay then moves the target's back below the base. If the target has no such directory,
-its metastore changes the location of the table and not those of the partitions (``HiveAlterHandler``). That
-is so after an earlier rename whose new directory the source had left by then. The metastore refuses to rename
-a partition if its new directory exists, which it does if a copy of external tables found it at the source
-before its rename was replayed (``replace_by_new_place``).
+``external_base``, replay then moves the target's directory back below the base. If the target has no such
+directory, its metastore changes the location of the table but not the locations of the partitions
+(``HiveAlterHandler``). The directory is missing after an earlier rename whose new directory the source had
+already left. The metastore refuses to rename a partition if its new directory exists, for example because a
+copy of external tables found that directory at the source before the rename was replayed
+(``replace_by_new_place``).
 
 A transactional table needs a load instead (``files_in_place``), because the write ids of the files in its new
 directory are unknown. (A source in a replicated database refuses SET LOCATION for managed tables, reference:
 hive-replication.md §1.6.)
 
 The change manager keeps no files of external tables, so a copy takes the current content of the named files.
-If the table or the partition has another name since, the metastore has moved its directory: the files are
-missing, or those of a newer table or partition of that name are in their place. The log shows the rename only
-later. After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``).
-The replay of a rename up to that event compares the target's directory with the source's at its new place,
-and copies its files. This counts as such a copy too, so the last of several renames decides. If the source is
+If the table or the partition was renamed since, the metastore has moved its directory: the files are missing,
+or files of a newer table or partition of that name are in their place. The log shows the rename only later.
+After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``). The
+replay of a rename up to that event compares the target's directory with the source's at its new place, and
+copies its files. This counts as such a copy too, so the last of several renames decides. If the source is
 down, every later rename counts.
 """
 

@@ -32,7 +32,7 @@ class _Copy:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Source, directory and size."""
+        """Identifies the copy: source, directory and size."""
         return self.file.file.uri, self.location, self.file.size_bytes
 
 

@@ -5,8 +5,9 @@ The steps, each repeatable after a crash:
 1. Take the snapshot: event, write ids, definition (``snapshot``).
 2. Create the table on the target, marked as incomplete (``target_table``).
 3. List the files of the snapshot and read the statistics. Make sure that replay can apply everything that
-   happened meanwhile on top. Copy the files and write the statistics. A partitioned table comes page by page,
-   in bounded memory: it adds, copies and alters each page as far as necessary (``target_partitions``).
+   happened meanwhile on top. Copy the files and write the statistics. The load of a partitioned table
+   proceeds page by page, in bounded memory: it adds the partitions of a page, copies their files, and alters
+   them as far as necessary (``target_partitions``).
 4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables load in any
    order and several at a time, so each load adds the foreign keys of its table, and those that refer to it,
    if the other table exists already; the later of two loads adds the rest.

@@ -1,9 +1,9 @@
 """The partitions of the target's table during its load.
 
-It adds them, then copies their files and writes their column statistics. Last, it writes their definitions
-once more, for three reasons: an addition stores no write id, writing column statistics changes the mark of
-accurate ones, and a partition of an earlier try may be out of date. Other partitions stay unchanged, because
-an alteration takes the metastore longer than an addition.
+The load adds them, then copies their files and writes their column statistics. Last, it writes their
+definitions once more, for three reasons: an addition stores no write id, writing column statistics changes
+the mark of accurate statistics, and a partition of an earlier try may be out of date. Other partitions stay
+unchanged, because an alteration takes the metastore longer than an addition.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class BaseNames:
         """Transactions and tables without an open older write, now and later."""
 
     def find_suffix(self, event: FilesWritten) -> str:
-        """Return the suffix of the bases of a write;
-        empty if there is no base, or if it must have none, perhaps only for now.
+        """Return the suffix of the bases of a write; empty if the write has no base, or if its bases must
+        not have a suffix, or not yet.
         """
         if not has_base(event.files) or not self._may_have_suffix(event):
             return ""
