@@ -75,8 +75,8 @@ class DisplacedKey:
 
 
 def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
-    """Return the requests of ``group`` as requests for ``key``.
-    ``days`` is the largest of the group: a lower bound.
+    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest value in the
+    group, which is a lower bound.
     """
     return RequestedKey(
         key,

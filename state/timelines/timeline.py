@@ -194,8 +194,8 @@ class Timeline:
 def _refuse_contradiction(
     period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
 ) -> None:
-    """Lens changes the class and leaves the old form's keys behind;
-    nothing shows which of the two is stale.
+    """Raise TimelineInconsistent if another form's keys contradict this one: Lens changes the class and
+    leaves the old form's keys behind, and nothing shows which of the two is stale.
     """
     for other in list_forms():
         others = None if other is form else other.read(period, own)

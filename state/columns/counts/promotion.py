@@ -124,8 +124,8 @@ def encode_announced(announced: Mapping[int, int]) -> str | None:
 
 
 def parse_announced(text: str | None) -> dict[int, int]:
-    """Read the output of ``encode_announced``. Any other text counts as no announcement: only the delay
-    starts again.
+    """Read the output of ``encode_announced``. Any other text counts as no announcement; the only effect
+    is that the delay starts again.
     """
     try:
         form: Any = json.loads(text or "{}")

@@ -89,7 +89,8 @@ class PathChoice:
         self._columns = len(table.key_schema.columns)
 
     def choose(self, plan: FilterPlan) -> tuple[Sequence[AccessPath], int | None]:
-        """Return the path with the fewest keys, or several for the alternatives of an OR if that is fewer.
+        """Return the path with the fewest keys, or several paths for the alternatives of an OR if these
+        together have fewer keys.
 
         Returns the number of their keys if there was a choice and the count is complete.
         """
@@ -121,8 +122,8 @@ class PathChoice:
         ], total
 
     def _choose_path(self, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, or the number of keys read without a
-        result.
+        """Return the path with the fewest keys and their number, or, without a result, the number of keys
+        read.
         """
         paths = find_candidates(plan, self._columns)
         unread = [self._entries(path) for path in paths]
