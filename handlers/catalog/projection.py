@@ -311,7 +311,7 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step if it would probably end later; return whether there
+        """Load for a bounded time, and begin no step that would probably take longer; return whether there
         is more to load at once.
         """
         step_began_s = time.monotonic()

@@ -114,8 +114,8 @@ def read_written_files(
 
 
 def _may_contain(subdir: str, write_id: int) -> bool:
-    """Whether the write can have made the ACID directory;
-    malformed names are refused at their target.
+    """Whether the write can have made the ACID directory; malformed names are refused later, when the
+    target's path is made.
     """
     try:
         directory = AcidDirectory.parse(subdir.partition("/")[0])

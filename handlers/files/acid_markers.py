@@ -36,7 +36,7 @@ def is_ignored_base(entries: Iterable[Entry]) -> bool:
 def read_markers(
     files: FileSystem, root: Location, directories: Iterable[AcidDirectory | None]
 ) -> list[AcidDirectory]:
-    """Return the directories below ``root``, without the Nones, with the contents of their markers.
+    """Return the directories below ``root``, except those that are None, with the contents of their markers.
 
     This takes one listing for each base without a suffix. A base that vanished meanwhile counts as marked:
     rows that it replaced are elsewhere by now, so it proves nothing about a write.

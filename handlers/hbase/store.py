@@ -182,8 +182,8 @@ class HBaseStore:
         self._is_clean = True
 
     def _apply(self, writes: redo_log.Writes, *, has_undo_log: bool) -> None:
-        """Apply a committed transaction;
-        its redo row goes last, because it proves that the undo log must not be used.
+        """Apply a committed transaction; delete its redo row last, because this row proves that the undo
+        log must not be used.
         """
         redo_log.apply(self.gateway, writes)
         if has_undo_log:

@@ -81,8 +81,8 @@ def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Calla
     """Restore the values that an uncommitted transaction has overwritten; return whether there was anything
     to restore.
 
-    ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect:
-    neither those rows nor the commit.
+    ``attempted`` are the rows of the log that this process has sent. No late message may take effect, neither
+    one with those rows nor the commit.
     """
     logged = rows(gateway)
     if not logged and not attempted:

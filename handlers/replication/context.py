@@ -153,7 +153,7 @@ class Context:
 
         Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
         mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at
-        the source, and logged the change as if it had not.
+        the source, but logged the change as if it had not.
         """
         if write_id is None:
             return None

@@ -85,8 +85,8 @@ class Dispatcher:
     def __init__(
         self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
     ) -> None:
-        """``record_before`` makes the position before an event durable, before a transaction ends
-        (``transactions.transaction_replay``).
+        """``record_before`` makes the position before an event durable; it is called before a transaction
+        ends (``transactions.transaction_replay``).
         """
         self._context = context
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)

@@ -136,7 +136,9 @@ class ColumnChecks:
             self.end(name)
 
     def end_obsolete(self, states: TableStates) -> None:
-        """Forget the checks of tables that an event has dropped or renamed, or loaded for another reason."""
+        """Forget the checks of tables that an event has dropped or renamed, and of tables loaded for
+        another reason.
+        """
         waiting = states.waiting()
         for name in [name for name in self._checks if waiting.get(name) != COLUMNS]:
             self.end(name)

@@ -139,7 +139,9 @@ class EventBatch:
         self._doubts.clear()
 
     def _hand(self, follower: FollowerChange, name: str, change: TableChange) -> None:
-        """Hand a change to a follower; note if the follower cannot decide about it for the table ``name``."""
+        """Hand a change to a follower; if the follower cannot decide about it, note its doubt about the
+        table ``name``.
+        """
         if not follower.apply(change):
             self._doubts.setdefault(name, []).append(follower)
 

@@ -88,7 +88,7 @@ class MissedEvents:
 
 
 def _list_replaced(event: Event, name: str) -> tuple[str, ...]:
-    """Return the names that belong to another table, or to none, since an event of the table ``name``."""
+    """Return the names that belong to another table, or to none, after an event of the table ``name``."""
     match event:
         case TableCreated() | TableDropped():
             return (name,)

@@ -6,7 +6,8 @@ transaction, while the catalog applies events and loads tables:
 - an accepted table that is unknown needs a load;
 - a known table that the rules no longer accept disappears, and for others the followers interpret the changed
   rules;
-- a table changed by an event since it was read, or an unreadable one, needs a load, which decides.
+- a table that is unreadable, or that an event has changed since it was read, needs a load, which decides
+  whether to follow it.
 
 At the end, known tables that the survey has not seen need a load, which forgets those that do not exist. So
 the order of batches and events makes no difference. The survey stores the rules at the end; an interrupted

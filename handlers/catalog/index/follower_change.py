@@ -58,7 +58,8 @@ class PartitionFollowerChange:
         accepts: Callable[[TableInfo], bool],
         publish_counts: Callable[[Mapping[str, int | None]], None],
     ) -> None:
-        """Change ``index`` in the transaction ``own``; ``txn`` is the catalog's, which may be the same.
+        """Change ``index`` in the transaction ``own``; ``txn`` is the catalog's transaction, which may be the
+        same.
 
         ``publish_counts`` receives the result of ``TableRecords.list_changed``.
         """

@@ -135,8 +135,8 @@ def _end_of_descriptor(partition: bytes, at: int) -> int:
 
 
 def _without_descriptor(partition: bytes, at: int, path: bytes, end: int) -> bytes | None:
-    """Return the struct PartitionWithoutSD;
-    None for a partition without parameters. ``end``: the end of its descriptor.
+    """Return the struct PartitionWithoutSD; None for a partition without parameters. ``end`` is the end of
+    its storage descriptor.
     """
     if not partition.startswith(_PARAMETERS, end):
         return None

@@ -57,8 +57,8 @@ def compare_partitions(
     with the source, in steps. Raises NotFound, Transient.
 
     The names at the source are in memory; the check fetches partitions a few hundred at a time, in the thread
-    of calls, with a step for each fetch. Events may apply between steps; then ``moving`` says that
-    differences may have that cause. Reads the names in the index only if their number shows that some are not
+    of calls, with a step for each fetch. Events may apply between steps; then ``moving`` says that these
+    events may explain differences. Reads the names in the index only if their number shows that some are not
     at the source.
     """
     began_at = event_id()

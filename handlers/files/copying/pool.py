@@ -271,7 +271,7 @@ class CopyPool:
             return self._pop() if self._queue else None
 
     def _pop(self) -> CopyHandle:
-        """Take the next copy, which counts as running from here on; with the lock."""
+        """Take the next copy, which counts as running from now on; the caller holds the lock."""
         handle = self._queue.popleft()
         self._running.add(handle)
         self._room.notify()

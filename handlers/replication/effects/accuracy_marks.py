@@ -211,8 +211,8 @@ def _read_numbers(item: Table | Partition) -> dict[str, str]:
 
 
 def _is_late(table: str, write_id: int | None, context: Context) -> bool:
-    """Whether a change under ``write_id``, which no open transaction holds,
-    came after its transaction; one that a load contains did not.
+    """Whether a change under ``write_id``, which no open transaction holds, came after the end of its
+    transaction; False for a change that a load contains.
     """
     return write_id is not None and not context.tables.loads.contains_write(table, write_id)
 

@@ -130,8 +130,8 @@ def apply_rename(event: Event, move: Rename, context: Context) -> str:
 
 
 def remember_rename(event: Event, move: Rename, context: Context) -> None:
-    """Record a rename that the target already has: the entries of loads follow it as they would at its
-    application.
+    """Record a rename that the target already has: the entries of loads follow it as if replay had applied
+    it.
     """
     covers, loads = context.policy.covers, context.tables.loads
     enters = not covers(*move.before) or starts_or_stops(move, context.policy)

@@ -121,7 +121,7 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     rename.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
-    after its event. Hive 4.2 does that by its own call, which it logs at the source; no event shows the
+    after its event. Hive 4.2 does that by a separate call, which it logs at the source; no event shows the
     behaviour of 4.0 and 4.1. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value

@@ -216,8 +216,8 @@ def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
 
 
 def _is_on_target(table: str, context: Context) -> bool:
-    """Whether the target has a replicated table of this name;
-    one with its own obstacle is not of the replica.
+    """Whether the target has a replicated table of this name; a table that has an obstacle itself does not
+    belong to the replica.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)

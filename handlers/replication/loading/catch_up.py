@@ -181,8 +181,8 @@ class CatchUp:
         failpoint("catch-up.after-event")
 
     def _concerns_table(self, event: Event) -> bool:
-        """Whether the event may be one of the table;
-        the end of a transaction has no table, and a rename has two.
+        """Whether the event may concern the table; the end of a transaction has no table, and a rename has
+        two.
         """
         return event.table in {None, self._load.table} or isinstance(event, TableAltered)
 

@@ -184,8 +184,8 @@ def _relocate(item: Table | Partition, location: str | None, base: str | None) -
 
 
 def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item:
-    """Return a table or partition whose properties are equal on both
-    sides if those of the target are the moved ones of the source.
+    """Return a table or partition whose properties are equal on both sides if the target has the source's
+    properties with the locations moved.
 
     Describes locations in relation to the item's own location. ``base`` is given for an item that is below
     ``external_base`` on the target.

@@ -112,8 +112,9 @@ class RecordedPosition:
     def begin_batch(self) -> None:
         """Measure ``RECORD_S`` from now on, unless the events of an earlier batch are not recorded yet.
 
-        Events without effect that a policy passed long ago do not make the first effect late. Otherwise each
-        transaction would cost a further commit of the state with hundreds of policies.
+        Events without effect that the policy passed long ago do not count: they would make the record of the
+        next effect due at once, and with hundreds of policies each transaction would cost a further commit of
+        the state.
         """
         if not self._is_behind:
             self._recorded_s = self._clock()

@@ -110,7 +110,7 @@ class WriteIdLookahead:
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
         """Open transactions and allocate write ids for ``event``, whose turn it is, and the next events,
-        unless earlier calls have planned ``pair`` of this event.
+        unless an earlier call has already considered ``pair`` of this event.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:

@@ -106,9 +106,9 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
     """Yield the differences between both sides of a table or partition; ``prefix`` is put in front of every
     key.
 
-    A source without a location has a partition outside of the table's directory, whose copy may be anywhere.
-    After SET LOCATION of a partitioned table, the source's older partitions are outside, and their copies
-    stay where they are.
+    A description of the source without a location is that of a partition outside of the table's directory,
+    whose copy may be anywhere. After SET LOCATION of a partitioned table, the source's older partitions are
+    outside, and their copies stay where they are.
     """
     yield from source.not_compared
     placed = {

@@ -125,8 +125,8 @@ def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -
 
 
 def _is_copy(files: Files) -> bool:
-    """Whether a base on the target, which has the write id of one at the source, contains copied files
-    instead of those of a compactor.
+    """Whether a base on the target, which has the same write id as a base at the source, contains copied
+    files instead of files of a compactor.
     """
     return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 

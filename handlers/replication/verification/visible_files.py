@@ -95,7 +95,7 @@ def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
 
 
 def _select_visible(directories: Iterable[AcidDirectory], ended: ValidWriteIds) -> list[Directory]:
-    """Return the directories that a reader with a list without open write ids sees.
+    """Return the directories that a reader sees whose write-id list has no open ids.
 
     A compaction may end between the reads of list and directory, and replace rows that the list contains by
     later ones. Then it returns nothing; both sides differ, and verification compares them again.

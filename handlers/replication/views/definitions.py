@@ -182,8 +182,8 @@ class SparkText:
 
 
 def rename_namespace(namespace: str, query: RenamedQuery, policy: Policy) -> str:
-    """Return the current database that a query has on the target;
-    one that no table of the query is in need not be there.
+    """Return the current database that a query has on the target; it need not exist there if the query
+    reads no table in it.
     """
     if query.namespaces:
         return min(query.namespaces)

@@ -280,8 +280,8 @@ class LoadSteps:
         self._states.finish_load(txn, table.name)
 
     def _forget_missing(self, name: str) -> None:
-        """Forget a table that does not exist: the event that drops or renames it is still to come, or has
-        passed.
+        """Forget a table that does not exist at the source; the event that drops or renames it may still
+        be to come.
         """
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)

@@ -91,7 +91,8 @@ def locate_table(before: Table, after: Table, current: str, context: Context) ->
 def locate_partition(
     partition: Partition, name: str, owner: Embedded[Table] | None, context: Context, table: str
 ) -> str | None:
-    """Return the target's location of a plain partition; None if the event has too little to know it.
+    """Return the target's location of a plain partition; None if the event does not contain enough to know
+    it.
 
     ``owner`` is the table at the source. Raises UnsafePath if the partition's location is not a safe path.
     """
@@ -137,8 +138,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Set the new location of the partitions, and then that of the table, so that a killed run can repeat
-    this.
+    """Set the new location of the partitions, and then that of the table, in this order so that a killed run
+    can repeat the work.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
@@ -166,7 +167,9 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
 
 
 def has_left_base(before: Table, after: Table, context: Context) -> bool:
-    """Whether a rename has moved the table's directory, which on the target leaves ``external_base``."""
+    """Whether a rename has moved the table's directory, which the target's metastore then moves out of
+    ``external_base``.
+    """
     is_moved = before.sd.location != after.sd.location
     return is_moved and is_external(after) and context.policy.external_base is not None
 
@@ -259,7 +262,7 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
 
 
 def complete_renamed_table(event: TableAltered, context: Context) -> None:
-    """Copy the files of a renamed table, if copies came from its old directory after that."""
+    """Copy the files of a renamed table, if copies took files from its old directory after the rename."""
     before, after = event.before.value, event.after.value
     name = (after.tableName or "").lower()
     if not _may_lack_files(event, name, (before, after), after, context):
@@ -274,7 +277,7 @@ def complete_renamed_table(event: TableAltered, context: Context) -> None:
 def complete_renamed_partition(
     event: PartitionsAltered, before: Partition, owner: Table, context: Context
 ) -> None:
-    """Copy the files of a renamed partition, if copies came from its old directory after that."""
+    """Copy the files of a renamed partition, if copies took files from its old directory after the rename."""
     table, after = event.table or "", event.after[0].value
     if not _may_lack_files(event, table, (before, after), owner, context):
         return
@@ -290,8 +293,8 @@ def _may_lack_files(
     owner: Table,
     context: Context,
 ) -> bool:
-    """Whether a rename moved a plain directory at the source,
-    from which ``table`` may have got files after that.
+    """Whether a rename moved a plain directory at the source, and copies for ``table`` may have taken
+    files from its old place after that.
     """
     before, after = states
     return (
