@@ -55,7 +55,7 @@ class Checkpoints:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._written_bytes = 0
-        """Written by transactions that began after the last checkpoint."""
+        """Bytes written by transactions that began after the last checkpoint."""
         self._is_incomplete = False
         """Whether the last checkpoint could not copy everything, because a snapshot was reading."""
         self._requested: str | None = None
@@ -129,14 +129,14 @@ class Checkpoints:
             )
 
     def _copy(self, connection: sqlite3.Connection) -> int:
-        """Step 1; return the length of the WAL file's used part."""
+        """Copy the committed pages (step 1); return the length of the WAL file's used part."""
         _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         with self._changed:
             self._end_checkpoint(is_incomplete=copied < frames)
         return int(frames) * PAGE_BYTES
 
     def _shorten(self, connection: sqlite3.Connection) -> None:
-        """Step 3."""
+        """Keep new snapshots away, copy the rest, and let the writer shorten the WAL file (step 3)."""
         try:
             if self._snapshots.close_gate(GATE_S):
                 with self._changed:
@@ -155,7 +155,7 @@ class Checkpoints:
             self._requested = None
 
     def _checkpoint_here(self, writer: sqlite3.Connection, mode: str) -> None:
-        """Steps 2 and 3, in the writer's thread; a failure is harmless."""
+        """Make the writer's checkpoint of step 2 or 3, in the writer's thread; a failure is harmless."""
         with suppress(sqlite3.Error):
             writer.execute("PRAGMA busy_timeout = 0")  # never wait for a reader of another process
             writer.execute(f"PRAGMA wal_checkpoint({mode})")

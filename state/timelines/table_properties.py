@@ -46,7 +46,7 @@ def find_other_changes(before: Mapping[str, str], after: Mapping[str, str]) -> l
 
 
 def is_present(properties: Mapping[str, str]) -> bool:
-    """Whether the table's timelines are in its properties (``true`` in any case, LENS-416)."""
+    """Whether the table's timelines are in its properties (``true`` in upper or lower case, LENS-416)."""
     return properties.get(PRESENT, "").lower() == "true"
 
 

@@ -228,7 +228,7 @@ class HourCounts:
         return folded
 
     def check(self) -> None:
-        """Assert that hours are whole and counts are possible."""
+        """Assert that the hours are whole hours and the counts are possible."""
         for hour, observations in self.hours.items():
             assert hour % HOUR_S == 0, hour
             observations.check()
