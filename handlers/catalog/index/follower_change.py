@@ -147,7 +147,7 @@ class PartitionFollowerChange:
         """
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
-            # Its own store may already have the new name: a repeated rename would remove it.
+            # The index's own store may already have the new name: a repeated rename would remove it.
             self._forget(old)
             return False
         self._index.rename(old, table.name)

@@ -193,8 +193,8 @@ class JoinedRows:
                 size = len(payload) + len(row) + _OVERHEAD_BYTES
                 if payload in rows or size > self._half_bytes:
                     continue
-                # Before storing the entry, not after: the call of a large table brings many times the limit
-                # of a half.
+                # Check before storing the entry, not after: one call for a large table brings many times the
+                # limit of a half.
                 if self._size + size > self._half_bytes:
                     self._older, self._newer, self._size = self._newer, {}, 0
                     rows = self._newer.setdefault(names, {})

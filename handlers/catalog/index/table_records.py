@@ -118,7 +118,7 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), record.to_bytes())
         for name, count in self._counts.items():
-            # In its own store, a repeated transaction may have counted a drop twice: the next load
+            # In the index's own store, a repeated transaction may have counted a drop twice: the next load
             # counts again.
             if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))

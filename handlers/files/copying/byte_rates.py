@@ -38,10 +38,10 @@ class ByteRate:
         self._clock = clock
         self._changed = threading.Condition()
         self._waiting: list[tuple[Urgency, int]] = []
-        """The least one has its turn once everything is paid for."""
+        """The waiting steps; the least one has its turn once the bytes before it have had their time."""
         self._order = count()
         self.paid_s = clock()
-        """When everything used so far is paid for."""
+        """When the bytes used so far have had their time."""
 
     @property
     def bytes_per_s(self) -> int | None:

@@ -47,7 +47,7 @@ UNITS: Final = (2, 3, 6, 10)
 CHUNKS_SPLIT: Final = 256
 """Chunks cut from a buffer by one call."""
 CELL_BYTES: Final = 1 << 20
-"""Bytes of a cell in all of them."""
+"""Bytes of a cell in all of these policies."""
 _JAVA_BUFFER_BYTES: Final = 32
 """HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit,
 padded with zeros."""

@@ -34,7 +34,7 @@ class Throttle:
         self._waiting = 0
         self._waited_s = 0.0
         self.urgency = urgency
-        """Of the copies from now on."""
+        """The urgency of the copies from now on."""
 
     @property
     def is_limited(self) -> bool:

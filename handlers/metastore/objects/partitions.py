@@ -253,7 +253,7 @@ class PartitionCalls(Session):
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(
-            # Without it, 4.x answers this request (and no other) with a NullPointerException
+            # Without the catalog, 4.x answers this request (and no other) with a NullPointerException
             catName=CATALOG,
             dbName=db,
             tableName=table,

@@ -41,7 +41,7 @@ class WriteIds:
     table: str
     valid: ValidWriteIds
     highest: int
-    """The highest one allocated."""
+    """The highest write id allocated."""
 
     @property
     def has_open(self) -> bool:

@@ -45,7 +45,7 @@ class Statistics:
     valid: bool = True
     """Whether their write id is visible to readers of this side."""
     write_id: int = 0
-    """That of the last change of the table or partition; 0 if it has none."""
+    """The write id of the last change of the table or partition; 0 if it has none."""
     transactional: bool = False
 
     @property
