@@ -185,8 +185,8 @@ def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
     """Return an entry of a plain table's file list with its directory below ``root_uri``,
     its table's or partition's location.
 
-    Events name such files by their URI alone. It compares only the paths, because one namenode has several
-    authorities. A file outside the root keeps only the directories of a union.
+    Events name such files by their URI alone. The function compares only the paths, because one namenode has
+    several authorities. Of the directories of a file outside the root, it keeps only those of a union.
     """
     if file.subdir:
         return file
