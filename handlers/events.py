@@ -298,7 +298,7 @@ class FilesWritten(Event):
     listed: bool = False
     """Whether the relay has found the files, so that they may be gone although nothing is wrong."""
     incomplete: str | None = None
-    """Why these may not be all files of the write; then the table must be loaded."""
+    """Why the write may have other files; the table must then be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,8 +311,9 @@ class TxnCommitted(Event):
     enriched: bool = False
     """True if the write parts of this transaction came before this event in the topic."""
     listed: bool = False
-    """True if they include the partitions that Hive left out of its write events: the relay listed their
-    files."""
+    """True if the write parts include the partitions that Hive left out of its write events: the relay
+    listed their files.
+    """
     incomplete: str | None = None
     """Why the relay does not know the writes of the transaction, of a source that does not report them
     either."""

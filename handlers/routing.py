@@ -99,8 +99,8 @@ class EventRouter:
         return Route(databases)
 
     def _route_files(self, event: FilesWritten) -> Route:
-        """Route the files of a transaction.
-        They have the table's name at the time of the write, and it may have been moved since.
+        """Route the files of a transaction. They name the table as at the time of the write, and it may
+        have been moved since.
         """
         databases = self._open.get(event.txn_id)
         if databases is None or event.db is None:

@@ -93,9 +93,9 @@ class SharedThreads:
             self._provide_thread()
 
     def _provide_thread(self) -> None:
-        """Have a thread take the next job, if one may begin; with the lock.
+        """Make a thread take the next job if a job may begin; the caller holds the lock.
 
-        One that is about to take a job provides the next one itself.
+        A thread that is about to take a job calls this for the job after it.
         """
         is_coming = len(self._threads) > self._running + self._idle
         if is_coming or self._find_next() is None:
@@ -108,7 +108,7 @@ class SharedThreads:
             thread.start()
 
     def _find_next(self) -> ThreadUser | None:
-        """Return the user whose job begins next, if one may; with the lock."""
+        """Return the user whose job begins next, if a job may begin; the caller holds the lock."""
         if self._running < self._threads_max:
             return next(iter(self._waiting), None)
         if self._running < self._threads_max + self._reserved:
@@ -170,7 +170,9 @@ class SharedThreads:
             return jobs
 
     def wait(self, user: ThreadUser, timeout_s: float | None) -> bool:
-        """Wait until no job of ``user`` waits or runs; return whether that is so after ``timeout_s``."""
+        """Wait at most ``timeout_s`` until no job of ``user`` waits or runs; return whether that was
+        reached.
+        """
         with self._lock:
             return self._ended.wait_for(lambda: not user.jobs and not user.running, timeout_s)
 
@@ -205,7 +207,9 @@ class ThreadUser:
         return sum(future.cancel() for future, _ in self._threads.withdraw(self))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until no job of this user waits or runs; return whether that is so after ``timeout_s``."""
+        """Wait at most ``timeout_s`` until no job of this user waits or runs; return whether that was
+        reached.
+        """
         return self._threads.wait(self, timeout_s)
 
     def close(self) -> None:

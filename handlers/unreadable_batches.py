@@ -6,8 +6,8 @@ at every read, so the reader would never pass it. It does not limit the other co
 created with ``compression.type=zstd``: the broker then compresses all batches again that arrive in another
 codec.
 
-Such a batch counts as one record without content. Its end is not part of the error, so it is searched:
-offsets within the batch return the same batch.
+Such a batch counts as one record without content. The error does not contain the end of the batch, so
+``find_end`` searches for it: a read at any offset within the batch returns the same batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def is_unreadable_batch(error: KafkaError) -> bool:
 
 
 def find_end(consumer: Consumer, first: TopicPartition, timeout_s: float) -> int:
-    """Return the offset after the unreadable batch that begins at ``first``; ``consumer`` then reads there.
+    """Return the offset after the unreadable batch that begins at ``first``, and leave ``consumer`` at that
+    offset.
 
     ``consumer`` must report the ends of partitions; it reads no other partition afterwards. Raises
     KafkaException, and KafkaUnavailable after the time-out.

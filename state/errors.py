@@ -26,7 +26,7 @@ class _Redaction:
 
     @staticmethod
     def redact(value: Any) -> Any:
-        """Return ``value``: no secrets yet."""
+        """Return ``value`` unchanged, because no secrets are known yet."""
         return value
 
 

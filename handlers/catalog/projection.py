@@ -56,8 +56,9 @@ class CatalogProjection:
     ) -> None:
         """``clock`` returns the Unix time, for new tries of failed loads.
 
-        Calls ``beat`` after each applied event and each loaded table or piece. ``calls`` makes the calls that
-        a slow metastore would delay; without it they run in the caller's thread.
+        Calls ``beat`` after each applied event and each loaded table or piece. ``calls`` makes the metastore
+        calls in another thread, so that a slow metastore delays no event; without it they run in the caller's
+        thread.
         """
         self._beat = beat
         self._publisher = publisher
@@ -174,8 +175,8 @@ class CatalogProjection:
     def cross_gap(self) -> tuple[Position, Position]:
         """Continue after the source's newest event, and load all tables again, because of lost events.
 
-        Returns the positions before and after. Until the load of a table, its answers say so. Raises
-        Transient; then nothing has changed.
+        Returns the positions before and after. Until a table is loaded, answers about it say so. If it raises
+        Transient, nothing has changed.
         """
         before, newest = self.position, self._read_newest()
         self._loader.abandon()
@@ -219,15 +220,15 @@ class CatalogProjection:
         return position
 
     def settle(self) -> bool:
-        """Continue with waiting tables, with removing forgotten content, and with publishing, for less than a
-        tenth of a second together.
+        """Continue to load waiting tables, to remove forgotten content, and to publish, for less than a tenth
+        of a second together.
 
         Returns whether there is more to do at once.
         """
         return self._settle(STEP_WAIT_S)
 
     def _settle(self, wait_s: float) -> bool:
-        """Settle; wait at most ``wait_s`` for an answer of the metastore."""
+        """Do the work of ``settle``; wait at most ``wait_s`` for an answer of the metastore."""
         more = self._load_for(max(0.0, LOADING_S - self._tidied_s), wait_s)
         began_s = time.monotonic()
         for follower in self._followers:
@@ -248,11 +249,11 @@ class CatalogProjection:
                 self._beat()
 
     def continue_reload(self, name: str) -> bool:
-        """Have a table loaded from its partitions between batches; return whether it is complete.
+        """Load a table from its partitions between batches; return whether the load is complete.
 
-        It also ends the quarantine. Call it again until then; meanwhile the table is the next one to be
-        loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load
-        failed; it is then tried again between batches.
+        The load also ends the quarantine. Call this again until the load is complete; meanwhile the table is
+        the next one to be loaded. Raises NotFound if the table does not exist or is not followed, and
+        Transient if the load failed; it is then tried again between batches.
         """
         if name not in self._reloads:
             self._reloads.add(name)
@@ -310,7 +311,7 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step if it would probably end later; return whether there
+        """Load for a bounded time, and begin no step that would probably take longer; return whether there
         is more to load at once.
         """
         step_began_s = time.monotonic()

@@ -6,8 +6,8 @@ Therefore readers give way while it is the follower's turn, page by page. Only a
 others wait without using the processor.
 
 A turn is longer than one batch: each change of turns costs several thread switches, which take as long as a
-small batch. So the follower keeps its turn for ``KEEP_S`` after its work, in case more follows, and leaves
-readers their share of the time together, after ``SLICE_S`` of work.
+small batch. So the follower keeps its turn for ``KEEP_S`` after its work, in case more follows, and gives
+readers their whole share at once, after ``SLICE_S`` of work.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ GIVE_WAY_S: Final = 1.0
 
 
 class Turns:
-    """Whose turn it is:
-    the follower's thread calls ``work`` and ``breathe``, readers in other threads the rest.
+    """Whose turn it is: the follower's thread calls ``work`` and ``breathe``, readers in other threads
+    call the other methods.
     """
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ class Turns:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """The follower's work, which should not wait for the network; first gives readers their share if it
-        is due.
+        """Do the follower's work in the block, which should not wait for the network; first give readers
+        their share if it is due.
         """
         idle_s = max(0.0, time.monotonic() - self._turn_end_s)
         self._unshared_s = max(0.0, self._unshared_s - idle_s / READERS_SHARE)
@@ -76,7 +76,7 @@ class Turns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """One answer of a reader; waits until few others run."""
+        """Make one answer of a reader in the block; first wait until only few other readers run."""
         self._count(1)
         try:
             with self._places:
@@ -87,8 +87,8 @@ class Turns:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A computation in parallel with the follower that calls ``give_way`` often; the follower leaves it a
-        share of the time, as readers.
+        """Compute in the block in parallel with the follower, and call ``give_way`` often; the follower
+        leaves the block a share of the time, as it does for readers.
         """
         self._count(1)
         try:

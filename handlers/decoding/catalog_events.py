@@ -228,15 +228,17 @@ def build_statistics_deleted(common: _Common, message: Fields) -> StatisticsDele
 
 
 def build_constraints_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_PRIMARYKEY and the other constraint events; only the notification and the constraints name the
-    table.
+    """ADD_PRIMARYKEY and the other constraint events; the table's name is only in the notification and in
+    the constraints.
     """
     texts = message.texts(_CONSTRAINT_LISTS[common["kind"]], "partitions")
     return ConstraintsAdded(**common, texts=texts)
 
 
 def build_foreign_keys_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_FOREIGNKEY: the notification names the referenced table; the event concerns the referencing one."""
+    """ADD_FOREIGNKEY: the notification names the referenced table; the event concerns the referencing
+    table.
+    """
     event = build_constraints_added(common, message)
     if not event.texts:
         return event

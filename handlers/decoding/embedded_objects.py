@@ -18,7 +18,8 @@ _MANAGED, _EXTERNAL, _VIEW = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
 
 
 class PartitionOutline(Struct):
-    """Two fields of Hive's ``Partition``, with their numbers; the others are skipped as unknown fields are.
+    """Two fields of Hive's ``Partition``, with their numbers; the decoder skips the other fields like unknown
+    ones.
 
     Timelines need no more. Decoding a whole partition takes most of the time of applying its event, and
     creates some thirty objects.
@@ -32,8 +33,8 @@ resolve()
 
 
 def to_stored_type(table: Table) -> Table:
-    """Give a table of an event the type that its metastore has stored, and return it;
-    clients may also send none.
+    """Give a table of an event the type that its metastore has stored, and return the table; a client may
+    have sent another type, or none.
     """
     if table.tableType is None and table.viewOriginalText is not None:
         table.tableType = _VIEW

@@ -73,7 +73,7 @@ def read_header(
 ) -> EventHeader:
     """Read type, time and names of a notification.
 
-    Fields that cannot be read are left out; ``check_header`` then raises the reason.
+    Leaves out fields that cannot be read; ``check_header`` then raises the reason.
     """
     fields = Fields(envelope, limits)
     kind = envelope.get("eventType")
@@ -107,7 +107,8 @@ def _or(read: Any, name: str, default: Any) -> Any:
 def peek_position(value: bytes) -> RecordPosition:
     """Return the position of a record, from its first bytes if Tideline wrote it; raise MalformedEvent.
 
-    The offset search uses this. The rest of the record is not read, so it may still be impossible to decode.
+    The offset search uses this. The function does not read the rest of the record, which may still be
+    impossible to decode.
     """
     match = _POSITION.match(value)
     if match is not None:

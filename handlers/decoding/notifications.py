@@ -99,7 +99,7 @@ def _message(envelope: JsonObject, limits: Limits) -> tuple[JsonObject, int]:
 
 
 def _missing_message(envelope: JsonObject) -> BadInput:
-    """Return the reason for a missing message, which the relay recorded."""
+    """Return the reason that the relay recorded for a missing message."""
     oversize, problem = envelope.get("oversize"), envelope.get("problem")
     if oversize is not None:
         return LimitExceeded(

@@ -49,8 +49,8 @@ def build_txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
 def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteIdsAllocated | Unhandled:
     """ALLOC_WRITE_ID_EVENT: parallel lists of transactions and write ids.
 
-    Hive 3.1 logs a second one for CREATE TABLE AS SELECT, of the table "db.table" in the database, which does
-    not exist; it has no effect (reference: hive-3.1-source.md §1).
+    For CREATE TABLE AS SELECT, Hive 3.1 logs a second event, with "db.table" as the table's name; no such
+    table exists, so this event has no effect (reference: hive-3.1-source.md §1).
     """
     names = fill_names(common, message, "dbName", "tableName")
     if names["table"].startswith(f"{names['db']}."):

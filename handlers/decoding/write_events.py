@@ -97,11 +97,11 @@ def read_written_files(
     owner: tuple[type[Table | Partition], str | None],
     limits: Limits,
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
+    """Return the files that the write with ``write_id`` put into the table or partition, and their entries.
 
     ``owner`` is the type and the encoded object of the owner of the files; the decoder reads it only if the
-    directories alone do not decide. A table's object that cannot be read decides nothing, because most
-    publishers' events need none. Raises MalformedEvent or LimitExceeded.
+    directories alone do not decide. An unreadable table object decides nothing, because the events of most
+    publishers do not need it. Raises MalformedEvent or LimitExceeded.
     """
     files = parse_source_files(entries, limits)
     own = [_may_contain(file.subdir, write_id) for file in files]
@@ -114,8 +114,8 @@ def read_written_files(
 
 
 def _may_contain(subdir: str, write_id: int) -> bool:
-    """Whether the write can have made the ACID directory;
-    malformed names are refused at their target.
+    """Whether the write can have made the ACID directory; malformed names are refused later, when the
+    target's path is made.
     """
     try:
         directory = AcidDirectory.parse(subdir.partition("/")[0])
@@ -132,8 +132,8 @@ def _is_evident(directories: set[str], partition_name: str, owner_text: str | No
 
 
 def _directory(file: SourceFile) -> str:
-    """Return the directory of the file's partition:
-    all in front of the ACID directory, or of the name if that is not in the path.
+    """Return the directory of the file's partition: the part of the path before the ACID directory, or
+    before the file's name if the path has no ACID directory.
     """
     below = f"/{file.subdir}/" if file.subdir else "/"
     directory, separator, _ = file.uri.rpartition(below)
@@ -153,8 +153,8 @@ def _find_location(kind: type[Table | Partition], text: str | None) -> str | Non
 
 
 def _is_foreign(directory: str, location: str) -> bool:
-    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``,
-    or a partition below it.
+    """Whether ``directory`` is a sibling of ``location`` whose name begins with the name of ``location``,
+    or a partition below ``location``.
     """
     path, start = (_AUTHORITY.sub("", each, count=1) for each in (directory, location))
     if not path.startswith(start) or path == start:

@@ -89,7 +89,7 @@ class _Objects:
         return root.tree
 
     def _read_object(self, read: Callable[[], T]) -> T | None:
-        """Return an object that ``read`` reads, None for NULL, or one read before."""
+        """Return the object that ``read`` reads; None for NULL; for a reference, the object read before."""
         try:
             number = self._input.begin_object()
         except Known as known:
@@ -277,8 +277,8 @@ class _Objects:
         return value
 
     def _read_sql_date(self) -> str:
-        """Java's date is an instant, the beginning of the day in the time zone of the client, which the
-        machines of a cluster share.
+        """Read a date. Java's date is an instant: the beginning of the day in the time zone of the client,
+        which the machines of a cluster share.
         """
         return _write_date(_to_local(self._input.read_fixed(8)).date())
 
@@ -308,8 +308,8 @@ class _Objects:
         return _write_timestamp(dt.datetime.combine(date, time), nanoseconds)
 
     def _read_short_timestamp(self) -> str:
-        """Read date and time of day as Kryo 5 writes them: without zeros at the end of the time; the last
-        part before them is inverted.
+        """Read date and time of day as Kryo 5 writes them: without the zeros at the end of the time; the
+        last part that is written is inverted.
         """
         date, parts = self._read_local_date(), [0, 0, 0]
         nanoseconds = None

@@ -125,7 +125,7 @@ class KryoInput:
         return byte & 0x3F
 
     def read_class(self) -> str | None:
-        """Return the name of a class, None for that of NULL."""
+        """Return the name of a class, None for NULL."""
         head = self.read_number()
         if head == 0:
             return None

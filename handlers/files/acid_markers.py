@@ -2,9 +2,9 @@
 
 Hive recognizes a base without rows by them (``MARKERS``). Before Hive 4, only such a file distinguishes the
 base of a major compaction from that of an overwrite: both are ``base_0000005``, and the file
-``_metadata_acid`` says "compacted" (reference: hive-3.1-source.md §3). A compaction may have the name of an
-aborted write, and replaces those before it. If it were mistaken for an aborted overwrite, its rows would be
-lost.
+``_metadata_acid`` says "compacted" (reference: hive-3.1-source.md §3). The base of a compaction may have the
+name of an aborted overwrite, and replaces the writes before it. If it were mistaken for that overwrite, its
+rows would be lost.
 
 The content counts, not the name: a truncation by Hive 4 writes the same file, which says "truncated".
 """
@@ -36,10 +36,10 @@ def is_ignored_base(entries: Iterable[Entry]) -> bool:
 def read_markers(
     files: FileSystem, root: Location, directories: Iterable[AcidDirectory | None]
 ) -> list[AcidDirectory]:
-    """Return the directories below ``root``, without the Nones, with the contents of their markers.
+    """Return the directories below ``root``, except those that are None, with the contents of their markers.
 
-    One listing for each base without a suffix. A base that vanished meanwhile counts as marked: rows that it
-    replaced are elsewhere by now, so it proves nothing about a write.
+    This takes one listing for each base without a suffix. A base that vanished meanwhile counts as marked:
+    rows that it replaced are elsewhere by now, so it proves nothing about a write.
     """
     return [
         replace(directory, is_marked=_is_marked(files, root.child(directory.name)))
@@ -51,7 +51,7 @@ def read_markers(
 
 
 def _is_marked(files: FileSystem, base: Location) -> bool:
-    """Whether a compaction wrote the base. One with rows has its marker before it gets its name."""
+    """Whether a compaction wrote the base. A base with rows has its marker before it gets its name."""
     try:
         if all(entry.name != METADATA or entry.size_bytes > _BYTES_MAX for entry in files.list(base)):
             return False

@@ -1,11 +1,11 @@
 """Lists the files of one write of a source that does not report write events, in few listings.
 
-It needs one listing for the directory of the table or partition, and one for each directory of the write with
-unknown files. Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a base
-shows its marker too, so only a compaction costs another one.
+This needs one listing for the directory of the table or partition, and one for each directory of the write
+with unknown files. Before Hive 4, the base of a compaction has the name of an overwrite; the listing of a
+base shows its marker too, so only a compaction costs another one.
 
 The cleaner removes a directory only after the one that covers it has appeared. If a listing takes so long
-that both may happen meanwhile, it reads the names again.
+that both may happen meanwhile, ``list_own_files`` reads the names again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _list_own(
     write_id: int,
     named: Collection[str],
 ) -> list[OwnFile]:
-    """Return the files of the write; mark directories that turn out to be compactions."""
+    """Return the files of the write; mark the directories that turn out to be those of compactions."""
     found: list[OwnFile] = []
     for name in select_own(directories.values(), write_id).names:
         if name in named:
@@ -107,7 +107,7 @@ def _list_own(
                 directories[name] = read_markers(files, root, [directories[name]])[0]
             if not directories[name].is_compacted:
                 found += _walk(files, root, name, content, FILES_MAX - len(found))
-        except NotFound:  # the cleaner has removed it, because another one has its rows
+        except NotFound:  # the cleaner removed the directory, because another one has its rows
             directories[name] = replace(directories[name], is_marked=True)
     return found
 

@@ -45,8 +45,8 @@ def require_reachable(file_systems: FileSystems, missing: Location, allowed: All
 
 
 def require_directory(file_systems: FileSystems, directory: Location) -> None:
-    """Raise FilesUnavailable if a directory, which always exists, is missing.
-    Object stores have no directories.
+    """Raise FilesUnavailable if a directory that must always exist is missing. Object stores have no
+    directories.
     """
     if directory.scheme not in {"file", "hdfs"}:
         return

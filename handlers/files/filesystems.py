@@ -103,7 +103,9 @@ class ReadStream(Protocol):
         """Fill ``buffer`` from the current position and return the number of bytes; 0 at the end."""
 
     def read_chunk(self, buffer: memoryview, /) -> Chunk:
-        """Return the next bytes, at most as many as ``buffer`` holds, in it or elsewhere; none at the end."""
+        """Return the next bytes, at most as many as ``buffer`` holds, in ``buffer`` or in another object;
+        empty at the end.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -145,8 +147,8 @@ class FileSystem(Protocol):
         """Open a regular file for reading from its start."""
 
     def is_encrypted(self, location: Location) -> bool:
-        """Return whether the file system stores a file encrypted,
-        so that its own checksum is not that of the bytes that are read.
+        """Return whether the file system stores a file encrypted, so that its checksum is not the checksum of
+        the bytes that a reader gets.
 
         Raises NotFound if the file does not exist.
         """
@@ -166,13 +168,13 @@ class FileSystem(Protocol):
         """Remove a directory with everything in it; do nothing if it is absent."""
 
     def settle(self, directory: Location) -> None:
-        """Make the names of all files durable published in ``directory``; raise NotFound if it does not
+        """Make the names of all files published in ``directory`` durable; raise NotFound if it does not
         exist.
         """
 
     def transfer(self, source: ReadStream, target: WriteStream, size_bytes: int) -> int:
-        """Copy the next ``size_bytes`` at most inside the kernel and return their number;
-        0 at the end, or if that is not possible here.
+        """Copy at most the next ``size_bytes`` inside the kernel and return their number; 0 at the end, or
+        if that is not possible here.
         """
 
 

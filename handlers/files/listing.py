@@ -52,7 +52,7 @@ class WriteListing:
 
     @property
     def explains_rows(self) -> bool:
-        """Whether the rows that statistics report may all be in these files, or in those of other writes."""
+        """Whether all rows that the statistics report may be in these files, or in files of other writes."""
         return bool(self.files) or (self.others and not self.compacted)
 
 
@@ -102,7 +102,7 @@ def _read_acid_directories(
 
 
 def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
-    """Return whether ``directory`` may have rows of the write together with those of others."""
+    """Return whether ``directory`` may have rows of the write together with rows of other writes."""
     if not directory.is_merged:
         return False
     first = 0 if directory.kind == "base" else directory.first
@@ -162,9 +162,10 @@ def list_plain_files(
     """Return the visible files of a plain table or partition in ``root_uri``, including those in
     sub-directories.
 
-    ``subdir`` of each is its directory relative to the root. It leaves out hidden files and directories, and
-    at the source (with ``allowed``) files being written. With ``skips_unsafe``, it leaves out unusable names
-    as well. Raises NotFound if the root does not exist; other errors as in ``list_write``.
+    The ``subdir`` of a file is its directory relative to the root. The list leaves out hidden files and
+    directories and, at the source (with ``allowed``), files that are still being written. With
+    ``skips_unsafe``, it leaves out unusable names as well. Raises NotFound if the root does not exist; other
+    errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     files: list[SourceFile] = []
@@ -184,8 +185,8 @@ def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
     """Return an entry of a plain table's file list with its directory below ``root_uri``,
     its table's or partition's location.
 
-    Events name such files by their URI alone. It compares only the paths, because one namenode has several
-    authorities. A file outside the root keeps only the directories of a union.
+    Events name such files by their URI alone. The function compares only the paths, because one namenode has
+    several authorities. Of the directories of a file outside the root, it keeps only those of a union.
     """
     if file.subdir:
         return file

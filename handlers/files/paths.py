@@ -110,7 +110,7 @@ def parse_location(uri: str) -> Location:
 
 
 def parse_any_location(uri: str) -> Location:
-    """Return the result of ``parse_location``, name by name."""
+    """Do the same as ``parse_location``, but check each name separately."""
     if uri.startswith("/"):
         if uri.startswith("//"):
             _refuse("a path starts with // but names no scheme", uri)
@@ -179,8 +179,8 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories with readable source files. Everything else is unreadable; without roots, everything
-    is.
+    """The directories with readable source files. Files elsewhere may not be read; if there are no roots,
+    no file may be read.
     """
 
     roots: tuple[Location, ...] = ()

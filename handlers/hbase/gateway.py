@@ -4,8 +4,8 @@ Every message may be repeated: reads change nothing, and writes carry their vers
 that arrives twice or late changes nothing. A second failure raises ``HBaseUnavailable``. No exception of
 happybase or thriftpy2 leaves this module.
 
-The gateway reads a scan in pages, each with its own scanner. Every reader that stops early would have to
-close a scanner that is open between two items, which would time out for slow readers.
+The gateway reads a scan in pages, each with its own scanner. A scanner that stayed open between two items
+would have to be closed by every reader that stops early, and would time out for slow readers.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class Gateway:
                 raise self._unavailable(error) from error
 
     def _send_once(self, request: Callable[[Any], T]) -> T:
-        """Send a request; after any interruption, close:
-        the rest of the answer must not be read as the next answer.
+        """Send a request. After any interruption, close the connection, so that the rest of the answer is
+        not read as the next answer.
         """
         try:
             return request(self._open_table())

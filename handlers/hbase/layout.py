@@ -98,7 +98,9 @@ def smallest_cell(key: bytes) -> bytes:
 
 
 def write_filter(condition: Condition) -> bytes:
-    """Return the filter for keys without values; it selects all keys if the condition has no such form."""
+    """Return the filter for keys without values; it selects all keys if HBase's filter language cannot
+    express the condition.
+    """
     written = _write(condition)
     if written is None or len(written) > FILTER_BYTES_MAX:
         return KEYS_ONLY

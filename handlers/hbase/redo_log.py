@@ -6,8 +6,8 @@ HBase writes one row at a time. So a commit has three steps:
 2. ``apply`` applies it entry by entry;
 3. ``remove`` deletes the row.
 
-A process killed between them leaves the row, and the next one repeats step 2. All writes carry versions, so
-applying a transaction twice has the effect of applying it once, and later writes remain.
+If a process is killed between these steps, the row remains, and the next process repeats step 2. All writes
+carry versions, so applying a transaction twice has the effect of applying it once, and later writes remain.
 
 Puts come in the order of ``EntryKind`` (requirements of rows, postings, rows, tables), then removals in the
 reverse order. So every row has all its postings at every moment, and every table its rows. A reader at the
@@ -52,8 +52,8 @@ class ClearedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The writes of a transaction:
-    entries to put and delete with one version, and ranges cleared before them.
+    """The writes of a transaction: entries to put and delete with one version, and ranges to clear before
+    that.
     """
 
     version: int

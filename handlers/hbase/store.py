@@ -33,7 +33,7 @@ to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
-    """Return the store in ``table``, created if it is missing.
+    """Return the store in ``table``, which is created if it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport);
     ``timeout_s`` applies to each message. Raises HBaseUnavailable, ConfigError without the package happybase,
@@ -83,7 +83,7 @@ class HBaseStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; in reverse, it reads all of it first."""
+        """Yield (key, value) with ``start <= key < end``; in reverse, it reads all pairs first."""
         return pages.scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ class HBaseStore:
         return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
-    # ARG002: its calls release the processor
+    # ARG002: needs no pause, because a call that waits for HBase leaves the processor to other threads
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002
         """Read page by page the state committed then: HBase has no snapshot across rows."""
         yield self
@@ -182,8 +182,8 @@ class HBaseStore:
         self._is_clean = True
 
     def _apply(self, writes: redo_log.Writes, *, has_undo_log: bool) -> None:
-        """Apply a committed transaction;
-        its redo row goes last, because it proves that the undo log must not be used.
+        """Apply a committed transaction; delete its redo row last, because this row proves that the undo
+        log must not be used.
         """
         redo_log.apply(self.gateway, writes)
         if has_undo_log:

@@ -124,7 +124,7 @@ class HBaseTransaction:
             self._cleared.append(ClearedRange(start, end, self._next_version()))
 
     def writes(self) -> Writes:
-        """Return the writes for the commit."""
+        """Return the writes that the commit must apply."""
         is_empty = not self._own and not self._cleared and not self._has_spilled
         return Writes(0 if is_empty else self._next_version(), *self._split(self._own), self._cleared)
 
@@ -177,8 +177,8 @@ class HBaseTransaction:
         return not any(cleared.has(key, version) for cleared in self._cleared)
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
-        """Return a page of entries;
-        reading backwards reads forwards and reverses, which nothing on HBase needs.
+        """Return a page of entries. To read backwards, it reads everything forwards and reverses that;
+        nothing on HBase reads backwards.
         """
         entries = self._view(start, end, keys_only=False)
         return list(entries)[::-1][:most] if reverse else list(islice(entries, most))

@@ -78,11 +78,11 @@ def remove(gateway: Gateway, version: int) -> None:
 
 
 def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Callable[[int], int]) -> bool:
-    """Restore the values that a transaction without commit has overwritten; return whether there was anything
+    """Restore the values that an uncommitted transaction has overwritten; return whether there was anything
     to restore.
 
-    ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect:
-    neither those rows nor the commit.
+    ``attempted`` are the rows of the log that this process has sent. No late message may take effect, neither
+    one with those rows nor the commit.
     """
     logged = rows(gateway)
     if not logged and not attempted:

@@ -148,7 +148,7 @@ class Connection:
         return V3_1
 
     def is_open(self) -> bool:
-        """Whether the server still holds the connection, as far as it knows without a call."""
+        """Whether the server still holds the connection, as far as this side can see without a call."""
         return bool(self._socket.isOpen())
 
     @property
@@ -180,8 +180,8 @@ class Connection:
             raise
 
     def _classify(self, error: Exception, call: str) -> Exception:
-        """Return the error that a failure stands for;
-        Thrift raises the same classes for reading and writing.
+        """Return the error for a failure of a call; Thrift raises the same classes of exceptions for
+        reading and writing.
         """
         sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
         is_too_large = (

@@ -68,8 +68,8 @@ class ConnectionPool:
             return tuple(self._addresses)
 
     def take(self, deadline: float, *, first: bool = False) -> Connection:
-        """Return an open connection, which the caller must give back; ``first`` goes before all others that
-        wait.
+        """Return an open connection, which the caller must give back; with ``first``, this caller goes before
+        all others that wait.
 
         Raises MetastoreUnavailable if no server can be reached, or no connection becomes free, before
         ``deadline``.
@@ -139,7 +139,7 @@ class ConnectionPool:
         )
 
     def _end_turn(self) -> None:
-        """Pass the turn on to the next one that waits."""
+        """Pass the turn on to the next caller that waits."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()

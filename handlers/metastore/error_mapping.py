@@ -72,7 +72,7 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
 
 
 def _name(error: Exception, call: str) -> str:
-    """Return the name of the exception, or the one that Hive should have raised.
+    """Return the name of the exception, or the name of the exception that Hive should have raised.
 
     Hive 4.0 calls the table of some partition calls invalid if it does not exist. All versions reject a
     search for a partition in a table that has no partitions, or fewer partition columns.

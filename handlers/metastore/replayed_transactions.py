@@ -5,10 +5,10 @@ and must keep). Two rules apply to every call, because breaking them succeeds si
 (reference: hive-replication.md §0.4, §0b.7): every call sends ``txn_type=REPL_CREATED`` and names one source
 transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
 
-One call never opens many transactions, although Hive has it. It opens none if one of them is open already,
-answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds the new
-ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the database ends one of
-them; meanwhile the others use up the metastore's connections.
+Tideline never opens many transactions by one call, although Hive has such a call. That call opens none if one
+of them is open already, answers in any order, and on Derby and SQL Server two such calls at a time deadlock:
+there it finds the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the
+database ends one of them; meanwhile the others use up the metastore's connections.
 
 **Lost transactions.** If opening a transaction takes the metastore longer than
 ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes the new transaction, but not its row in the mapping, and
@@ -109,7 +109,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         """Allocate write ids, each named with its source transaction, by one call;
         return them by the target's transaction.
 
-        They must be the table's next ones on the target, without a gap and in the order of the target's
+        The ids must be the table's next ones on the target, without a gap and in the order of the target's
         transactions; ``handlers.replication.transactions.coming_events`` selects them and describes Hive's
         other behaviour. If a transaction is not open, it allocates nothing: the answer is empty if its
         mapping is gone, and ServerFault if Hive has lost it.
@@ -189,7 +189,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return call(substitute)
 
     def _find_substitute(self, policy: str, source_txn: int) -> str | None:
-        """Return the text under which the transaction is open or can open; None if not lost."""
+        """Return the text under which the transaction is open or can open; None if Hive has not lost it."""
         if not self.supports("get_replayed_txns_for_policy"):
             return None
         for key in _list_keys(policy):
@@ -200,7 +200,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         return None
 
     def _read_mapping(self, key: str) -> dict[int, int]:
-        """Return the mapping of source transactions to those of the target, which need not exist."""
+        """Return the mapping of source transactions to target transactions, which may no longer exist."""
         entries = self._invoke(REPLAYED, key).replTxnMapEntry or {}
         return {int(source): int(target) for source, target in entries.items()}
 

@@ -89,7 +89,7 @@ class Session:
         guard: Callable[[], None] = allow,
     ) -> None:
         """``service`` is the metastore's addresses, for one connection of the session's own, or a pool, whose
-        options of connections count.
+        options for connections then apply.
 
         Calls ``guard`` before it sends a call that changes something; its error prevents the call.
         """
@@ -186,8 +186,8 @@ class Session:
     def _lent(self, deadline: float, guard: Callable[[], None] = allow) -> Iterator[Connection]:
         """Take a connection for the block, at most ``GUARDED_S`` after ``guard`` was called.
 
-        Guards make calls themselves. With a connection in use, they could wait for one of the same pool that
-        no one gives back.
+        Guards make calls themselves, so the caller holds no connection while ``guard`` runs. Otherwise
+        callers that together hold all connections of the pool could wait for each other.
         """
         connection = self._pool.take(deadline)
         while guard is not allow:

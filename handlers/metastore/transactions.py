@@ -118,7 +118,7 @@ class TransactionCalls(Session):
 
         For a table that has only invalid write ids, Hive 4 returns an incomplete list: see
         ``ValidWriteIds.may_be_cut``. Raises ServerFault if the answer does not have every table.
-        ``valid_txns`` is a list of ``format_valid_txns``: the answer is for a reader with this snapshot
+        ``valid_txns`` is a text from ``format_valid_txns``: the answer is for a reader with this snapshot
         instead of the current one.
         """
         if valid_txns is None and self.hive_version < V4_0:

@@ -84,7 +84,7 @@ class Context:
         observer: Observer,
         jobs: CopyJobs | None = None,
     ) -> Context:
-        """Return the context for ``policy``, with empty caches and state.
+        """Return the context of ``policy`` between both metastores, with empty caches and state.
 
         Every write to the target needs the claim of its database: guard ``copies`` by
         ``target_position.require_held``.
@@ -153,7 +153,7 @@ class Context:
 
         Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
         mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at
-        the source, and logged the change as if it had not.
+        the source, but logged the change as if it had not.
         """
         if write_id is None:
             return None

@@ -85,8 +85,8 @@ class Dispatcher:
     def __init__(
         self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
     ) -> None:
-        """``record_before`` makes the position before an event durable, before a transaction ends
-        (``transactions.transaction_replay``).
+        """``record_before`` makes the position before an event durable; it is called before a transaction
+        ends (``transactions.transaction_replay``).
         """
         self._context = context
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)
@@ -118,8 +118,8 @@ class Dispatcher:
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
 
     def apply_joined(self, event: Event) -> bool:
-        """Apply an event that stands for several of a table in scope (``merged_events``);
-        return False if the target refuses it.
+        """Apply an event that stands for several events of a table in scope (``merged_events``); return
+        False if the target refuses it.
         """
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
@@ -132,8 +132,8 @@ class Dispatcher:
         return True
 
     def adopt(self, events: Sequence[Event], table: Table | None) -> None:
-        """Take over the results of early application (``work_ahead``), with the target's table as far as it
-        is known.
+        """Take over the results of an event that was applied early (``work_ahead``), with the target's
+        table if it is known.
         """
         context, name = self._context, events[0].table or ""
         if table is None:
@@ -253,9 +253,9 @@ class Dispatcher:
     def _is_of_earlier_table(self, event: Event) -> bool:
         """Whether the files have a write id that replay did not allocate on the target.
 
-        The table was waiting for its load then, or was quarantined. The table may have another name since, or
-        be gone, and the name in the write event may belong to another table now. If the state file was lost,
-        the write ids of older transactions are unknown, and the event is applied.
+        At the allocation, the table was waiting for its load, or was quarantined. Since then, the table may
+        have been renamed or dropped, and the name in the write event may belong to another table. If the
+        state file was lost, the write ids of older transactions are unknown, and the event is applied.
         """
         if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False
@@ -263,11 +263,11 @@ class Dispatcher:
         return self._context.tables.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
 
     def _starts_again(self, event: Event, table: str) -> bool:
-        """Release a quarantined table that the event creates again and the target does not have;
-        return whether it does.
+        """Release a quarantined table if the event creates it again and the target does not have it; return
+        whether this applies.
 
-        The quarantined one no longer exists at the source then. If the target still has it, it keeps its
-        rows.
+        The quarantined table then no longer exists at the source. If the target still has it, the target
+        keeps its rows.
         """
         entry = self._context.tables.quarantine.get(table)
         if not isinstance(event, TableCreated) or entry is None or event.event_id <= entry.event_id:

@@ -150,8 +150,8 @@ class Opening:
         return Position(bootstrap.event_id)
 
     def _start_without_state(self, on_target: int) -> Position:
-        """Continue from the target's own position.
-        Transactions that are open there are not in the write-id mapping.
+        """Continue from the target's own position. The write-id mapping does not contain the transactions
+        that are open on the target.
         """
         newest = self.context.source.newest_txn_id()
         position = Position(on_target)
@@ -193,14 +193,14 @@ class Opening:
         """Record up to which event an earlier process may have replayed more than the state and the target's
         position show.
 
-        The target's position is never ahead of a state that is not older than it.
+        If the target's position is ahead of the state, the state is old.
         """
         newest = self.context.source.current_event_id()
         with self.store.transaction() as txn:
             txn.put(UNCERTAIN_KEY, str(newest).encode())
 
     def _load_marks(self) -> None:
-        """Pass to replay the facts that the state does not contain."""
+        """Pass to replay the ids up to which it must check the target, because the state may lack facts."""
         uncertain = self._load_number(UNCERTAIN_KEY)
         marks = OpeningMarks(
             self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, self.recorded.reached + 1)

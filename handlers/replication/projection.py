@@ -154,7 +154,7 @@ class ReplicationProjection:
         return self.position
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if known."""
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
         return self._recorded.find_time_s()
 
     def require_state(self) -> None:
@@ -220,8 +220,9 @@ class ReplicationProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order, and abort transactions that ended without one; return the new position.
 
-        Every effect is durable, even if an error ends the batch early; so is the position, unless it only
-        passed events without effect since (``position.progress``). Skips events up to the position.
+        Every effect is durable, even if an error ends the batch early; so is the position, unless it has only
+        passed events without effect since the last record (``position.progress``). Skips events up to the
+        position.
         """
         self._is_sound = False
         if self._replay.apply(events):
@@ -243,7 +244,9 @@ class ReplicationProjection:
         return Interest(frozenset({self._context.policy.source_db}), self._transactions.marks.unknown_txn_id)
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Continue after ``position``; the events before it that were not passed are not in ``interest``."""
+        """Continue after ``position``; the events up to it that were not passed to ``apply`` are not in
+        ``interest``.
+        """
         self._recorded.skip(position, time_s)
 
     def settle(self) -> None:
@@ -305,7 +308,7 @@ class ReplicationProjection:
         return drop_left(tables, self._context, self._recorded.record)
 
     def find_promotion(self) -> Promotion | None:
-        """Return the promotion of the policy if begun or done."""
+        """Return the promotion of the policy if it has begun or ended."""
         return find_promotion(self._store) or self._promotion_on_target
 
     def plan_promotion(self) -> Promotion:
@@ -336,8 +339,8 @@ class ReplicationProjection:
         return self.find_promotion() is not None or is_retired(self._store) or self._is_retired_on_target
 
     def look_for_end(self) -> None:
-        """Query the target whether the policy has ended while another daemon followed it, or before the state
-        file was lost; raise the error of the call.
+        """Check on the target whether the policy ended while another daemon followed it, or before the
+        state file was lost; raise the error of the call.
         """
         parameters = self._context.target_position.find_parameters() or {}
         self._is_retired_on_target = parameters.get(RETIRED) == self._context.policy.name

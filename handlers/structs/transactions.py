@@ -11,7 +11,9 @@ from handlers.structs.struct import Struct, i32, i64, resolve
 
 
 class TxnType(IntEnum):
-    """The purpose of a transaction. With REPL_CREATED, the metastore takes ids for those of the source."""
+    """The purpose of a transaction. With REPL_CREATED, the metastore treats the ids in a request as the
+    source's.
+    """
 
     DEFAULT = 0
     REPL_CREATED = 1

@@ -6,11 +6,11 @@
   A BIGINT becomes DOUBLE only if DOUBLE represents every retained integer exactly (2^53); otherwise it
   becomes STRING.
 * *Promotion to STRING*: files of the old type need rewriting first, because Spark's reader fails on filters
-  over them (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request. It
-  therefore needs a pin, or at least ``misfits_min`` values that no numeric type holds and a share above
-  ``misfit_share_max`` of all values of the retained window. A tiny hour weighs no more than its values.
-  Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
-  (``promotion_delay``).
+  over them (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request. A
+  promotion therefore needs a pin, or at least ``misfits_min`` values that no numeric type holds and a share
+  above ``misfit_share_max`` of all values of the retained window. Every value of the window counts equally,
+  however few values its hour has. Integers that outgrew their width do not count. The promotion is a task for
+  the caller, which delays it (``promotion_delay``).
 
 A *new* column has the type that most of its values need. By the same rule as a promotion, it becomes STRING
 only if enough values do not fit; until then, they are misfits. A type that is too narrow is cheap to correct
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ChangeKind(StrEnum):
-    """Change of a slot, or of a key without one."""
+    """The kind of a change to a slot, or to a key without a slot."""
 
     APPEND = "append"
     REUSE = "reuse"
@@ -80,7 +80,7 @@ class RetainedValues:
 
     partitions: int = 0
     unknown: int = 0
-    """Number of partitions without counts. While there is one, any slot may hold values."""
+    """Number of partitions without counts. Unless it is 0, any slot may hold values."""
     filled: frozenset[int] = frozenset()
     """Slots with a value in some partition."""
 
@@ -118,8 +118,8 @@ class Evolution:
 
 
 def choose_new_type(key: KeyPath, window: KeyWindow, rules: FlatRules) -> ColumnType:
-    """Return the type of a new column.
-    A minority of other values makes it STRING only if it would promote a numeric column.
+    """Return the type of a new column. If most values are numbers, the type is STRING only if the other
+    values would also promote an existing numeric column.
     """
     numeric, misfits = _find_numeric_type(key, window, rules)
     if key in rules.pins or numeric is None or _justifies_string(misfits, window, rules):
@@ -154,8 +154,8 @@ def decide_type_change(
 def _find_numeric_type(
     key: KeyPath, window: KeyWindow, rules: FlatRules
 ) -> tuple[ColumnType | None, MisfitCounts]:
-    """Return the numeric type that holds most values,
-    and those that it cannot hold; None if no numeric type does.
+    """Return the numeric type that holds most values, with the values that it cannot hold; None as the type
+    if no numeric type holds most.
 
     No type holds fractions together with integers beyond 2^53: DOUBLE is for the former, BIGINT for the
     latter.
@@ -231,8 +231,8 @@ def _decide_promotion(
 
 
 def _warn_of_lost_text(slot: Slot) -> str:
-    """DOUBLE does not store whether a number had the text 7 or 7.0, so only the raw table still has its
-    text.
+    """Return a warning for a DOUBLE slot: DOUBLE does not store whether the text of a number was 7 or 7.0, so
+    only the raw table still has it.
     """
     if slot.type is not ColumnType.DOUBLE:
         return ""

@@ -5,7 +5,7 @@ columns. Keys that would fragment the table collapse into the object that holds 
 foo.bar.baz1 and foo.bar.baz2 become foo.bar. Rules: json-splitting.md §6.
 
 A key and its ancestor are never both selected, because one parse cannot extract both. Only the whitelist may
-force it.
+force both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SelectedKey:
 
     key: KeyPath
     rank: int
-    """From 1."""
+    """The key's place by demand, from 1."""
     users: frozenset[str] = frozenset()
     days: int = 0
     count: int = 0
@@ -83,11 +83,11 @@ def compute_demand(
 ) -> Demand:
     """Return the demand that follows from the requested keys.
 
-    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. None
-    before any rows were examined. ``live`` holds the keys that have a column. Of two keys that rank alike,
-    the one with a column keeps it. A key with a column does not count as unseen: a writer that has just
-    started has seen no rows (``evolution`` retires silent columns). ``examined`` holds the number of rows
-    behind each fill rate; without it, the rates count as exact.
+    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains; it is
+    None before any rows were examined. ``live`` holds the keys that have a column. Of two keys that rank
+    alike, the one with a column keeps it. A key with a column does not count as unseen: a writer that has
+    just started has seen no rows (``evolution`` retires silent columns). ``examined`` holds the number of
+    rows behind each fill rate; without it, the rates count as exact.
     """
     decisions: dict[KeyPath, Decision] = {}
     if fill_rates is not None:

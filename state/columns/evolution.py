@@ -72,7 +72,9 @@ def decide(
 
 
 def promote_to_string(layout: Layout, index: int) -> Layout:
-    """Return ``layout`` with that slot as STRING. No retained file may still hold another type in it."""
+    """Return ``layout`` with that slot as STRING. No retained file may still hold values of another type
+    in the slot.
+    """
     slot = replace(layout.slots[index], type=ColumnType.STRING)
     return replace(layout.with_slot(slot), version=layout.version + 1)
 
@@ -216,8 +218,8 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Freshness:
-    """When slots last had a value: whether one is silent,
-    and when its recorded hours are worth an alteration of the table.
+    """The hours in which slots last had a value: decides whether a slot is silent, and whether its recorded
+    hours are old enough to justify an alteration of the table.
 
     The last hour with a value combines the hour recorded in the layout and the observed ones. Neither
     suffices alone: the hour counts may be lost or trimmed, and the layout changes only now and then.

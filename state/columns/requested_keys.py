@@ -75,8 +75,8 @@ class DisplacedKey:
 
 
 def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
-    """Return the requests of ``group`` as requests for ``key``.
-    ``days`` is the largest of the group: a lower bound.
+    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest value in the
+    group, which is a lower bound.
     """
     return RequestedKey(
         key,
@@ -98,7 +98,7 @@ def collapse(
     """Return the keys that stay and those that do not;
     ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.
 
-    ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
+    ``requested`` holds each key once. No key that stays lies within another one, except for whitelisted keys.
     """
     by_key = {each.key: each for each in requested}
     free = [key for key in by_key if key not in rules.whitelist]
@@ -167,8 +167,8 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in this number of rows is below ``fill_min``; if uncertain, the answer of
-    ``is_column`` stays.
+    """Whether a fill rate observed in this number of rows is below ``fill_min``; if uncertain, return
+    ``is_column``, the previous answer.
     """
     least, most = _bound_rate(rate, rows)
     return most < rules.fill_min or (is_column and least < rules.fill_min)

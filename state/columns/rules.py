@@ -102,14 +102,14 @@ class FlatRules:
             raise ConfigError("a key cannot be pinned to the type NULL")
 
     def skips(self, key: KeyPath) -> bool:
-        """Whether a pattern keeps ``key`` out; the whitelist is stronger."""
+        """Whether a pattern of ``skip`` excludes ``key`` and the whitelist does not contain it."""
         return key not in self.whitelist and any(
             fnmatch.fnmatchcase(key.text, pattern) for pattern in self.skip
         )
 
     def type_of(self, key: KeyPath, evidence: Evidence) -> ColumnType:
-        """Return the type that a column of ``key`` needs by these rules;
-        NULL if there is neither pin nor value.
+        """Return the type that a column of ``key`` needs by these rules; NULL if the key has neither a pin
+        nor a value.
         """
         pinned = self.pins.get(key)
         if pinned is not None:

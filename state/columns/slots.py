@@ -42,12 +42,13 @@ class SlotState(StrEnum):
     """The current use of a slot."""
 
     LIVE = "live"
-    """It holds its key."""
+    """The slot holds its key."""
     EMPTY = "empty"
-    """Its key is no longer requested or has no values. Contains NULL, and becomes free when no file holds a
-    value."""
+    """The slot's key is no longer requested or has no values. The column contains NULL, and the slot becomes
+    free when no file holds a value.
+    """
     RESERVED = "reserved"
-    """It holds no key: ``_rescued``."""
+    """The slot ``_rescued``, which holds no key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,8 +117,8 @@ class _Count:
         self.evidence = self.evidence.join(evidence)
 
     def to_counts(self, rows: int, rules: FlatRules) -> KeyCounts:
-        """Return the counts. A minority that does not fit a column for the others counts as misfits; strays
-        stay visible.
+        """Return the counts. If a minority of the values does not fit the column type of the others, it
+        counts as misfits, so that strays stay visible.
         """
         misfits = self._find_minority(rules)
         if 2 * misfits.total >= self.values:

@@ -23,7 +23,9 @@ from typing import Final
 
 
 class ColumnType(IntEnum):
-    """A type of a flat column. The numbers order the chain; BOOLEAN is outside of it."""
+    """A type of a flat column. The numbers order the types from narrow to wide; BOOLEAN is outside of this
+    order.
+    """
 
     NULL = 0
     TINYINT = 1

@@ -68,7 +68,7 @@ class Position:
         return self.event_id if self.complete else self.event_id - 1
 
     def step(self, event_id: int, part: int) -> Step:
-        """Return whether (``event_id``, ``part``) is a repeated one, comes next, or leaves a gap."""
+        """Return whether (``event_id``, ``part``) repeats an applied part, comes next, or leaves a gap."""
         if self.covers(event_id, part):
             return Step.DUPLICATE
         return Step.NEXT if (event_id, part) == self.expected() else Step.GAP

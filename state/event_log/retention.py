@@ -19,7 +19,7 @@ from typing import Final
 
 
 NEVER: Final = math.inf
-"""The retention of a place that removes nothing, and the time left without a known limit."""
+"""The retention of a log or topic that removes nothing, and the time left without a known limit."""
 WARNING_SHARE: Final = 0.5
 CRITICAL_SHARE: Final = 0.1
 """Shares of a retention. With less than these left, an operator must act soon, or at once."""
@@ -37,9 +37,10 @@ _SECONDS: Final = {name: seconds for names, seconds in _UNITS_S for name in name
 
 
 def parse_duration(text: str, unit: str) -> float | None:
-    """Return the seconds of a duration as Hive writes it (``1d``, ``240h``, ``86400``); None if it is none.
+    """Return the seconds of a duration as Hive writes it (``1d``, ``240h``, ``86400``); None if the text is
+    not a duration.
 
-    ``unit`` is the unit of a number without one.
+    ``unit`` applies to a number without a unit.
     """
     match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
     if match is None or (match[2] and match[2] not in _SECONDS):
@@ -60,10 +61,10 @@ class TopicLimits:
     """Whether the topic has deleted records."""
 
     def kept_s(self, now_s: float) -> float:
-        """Return for how long a record stays.
+        """Return how long the topic keeps a record.
 
-        If bytes are limited, the lifetime of records at the current rate: the age of the oldest one, after
-        the first deletion.
+        If its bytes are limited and it has deleted records, this is at most the age of its oldest record: the
+        lifetime of records at the current rate.
         """
         if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:
             return self.retention_s
@@ -73,9 +74,10 @@ class TopicLimits:
 def log_kept_s(
     configured_s: float | None, oldest_event_id: int | None, oldest_time_s: float | None, now_s: float
 ) -> float:
-    """Return for how long the notification log keeps an event.
+    """Return how long the notification log keeps an event.
 
-    That is the configured time to live. If unknown, the age of the oldest event of a log cleaned before.
+    That is the configured time to live. If it is unknown and the log has been cleaned before, it is the age
+    of the oldest event.
     """
     if configured_s is not None:
         return configured_s
@@ -103,10 +105,10 @@ class Margin:
 
 
 def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
-    """Return the time left for an event of ``next_time_s`` in places that keep events for ``kept_s``; None if
-    the reader has read everything.
+    """Return the time left until an event written at ``next_time_s`` disappears from log and topic, which
+    keep events for ``kept_s``. ``next_time_s`` is None if the reader has read everything.
 
-    The place that keeps it longest counts. Without a place there is no known limit.
+    The longest of ``kept_s`` counts. If it is empty, there is no known limit.
     """
     retention_s = max(kept_s, default=NEVER)
     if next_time_s is None or retention_s == NEVER:
@@ -119,8 +121,8 @@ def next_event_time_s(
 ) -> float:
     """Return the time of a reader's next event: ``found_s`` if known, otherwise the best lower bound.
 
-    The lag of a reader never exceeds the age of its next event by much. Without a bound, the event is as old
-    as the oldest one in the log or topic.
+    The lag of a reader never exceeds the age of its next event by much. If neither is known, the event counts
+    as old as the oldest one in the log or topic.
     """
     if found_s is not None:
         return found_s

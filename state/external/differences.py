@@ -31,7 +31,7 @@ class FileVersion:
 
     @property
     def is_known(self) -> bool:
-        """Whether equal versions are the same content; without a time they need not be."""
+        """Whether equal versions prove equal content; without a time they do not."""
         return self.mtime_ns is not None
 
 
@@ -83,8 +83,8 @@ def plan_directory(
 ) -> DirectoryPlan:
     """Compare the files of one directory on both sides; with ``delete``, remove copies of vanished files.
 
-    Removes copies of unfinished files in any case, as soon as the complete file is at the source. With
-    ``delete_others``, files of the target go too that came from replay or a load, not from here.
+    Removes copies of unfinished files in any case, as soon as the complete file is at the source.
+    ``delete_others`` also removes files that replay or a load wrote to the target.
     """
     copied = [name for name, version in source.items() if not _is_unchanged(name, version, target, records)]
     gone = [name for name in records if name not in source]
@@ -151,11 +151,11 @@ def settle_copies(
     after: Mapping[str, FileVersion],
     target: Mapping[str, FileVersion],
 ) -> Settled:
-    """Return the records of ``copied`` files; ``before`` and ``after`` are the source's directory around the
-    copies.
+    """Return the records of ``copied`` files; ``before`` and ``after`` are the source's directory before and
+    after the copies.
 
-    ``copied`` gives for each file whether the copy wrote it, because the target's was missing or differed. A
-    file that changed meanwhile gets no record; the next run compares it again. A written file whose source
+    ``copied`` says for each file whether the copy wrote it because the target's file was missing or differed.
+    A file that changed meanwhile gets no record; the next run compares it again. A written file whose source
     vanished must not stay: replay may have applied the event of its removal before the copy appeared.
     """
     records: dict[str, CopiedFile] = {}

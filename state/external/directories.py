@@ -58,8 +58,8 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables with replaced files, except those that contain the directory of
-    another kind of table.
+    """Return the directories of tables with ``is_replaced``, except directories that contain a directory of a
+    table without it.
     """
     replaced: set[str] = set()
     above: set[str] = set()
@@ -95,7 +95,7 @@ def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
 
 
 def format_directories(tables: Iterable[TableDirectories]) -> str:
-    """Return the list as text, sorted by table."""
+    """Return the list of directories as text, sorted by table."""
     lines = (
         f"{each.table},{base64.b64encode(directory.encode()).decode()}\n"
         for each in sorted(tables, key=lambda each: each.table)

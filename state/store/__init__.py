@@ -46,7 +46,9 @@ class Reader(Protocol):
         """
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys of such a scan without fetching values, at a fiftieth of the cost in memory."""
+        """Yield the keys that ``scan`` would yield, without fetching values, at a fiftieth of the cost in
+        memory.
+        """
 
 
 @runtime_checkable
@@ -89,8 +91,8 @@ class Store(Reader, Protocol):
         """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
 
     def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
-        """Open a snapshot for one thread: the current committed state, unaffected by a transaction in
-        progress.
+        """Open a snapshot of the current committed state, unaffected by a transaction in progress. Use it
+        from one thread only.
 
         An implementation without snapshots (memory, HBase) reads page by page the state committed then. Calls
         ``pause`` before each page.
@@ -100,7 +102,8 @@ class Store(Reader, Protocol):
         """Assert the implementation's own invariants; raise StateCorrupt if the stored data breaks one."""
 
     def recover(self) -> None:
-        """Make a store usable again that failed (a full disk, an I/O error); do nothing if it has not failed.
+        """Make the store usable again after a failure (a full disk, an I/O error); do nothing if it has not
+        failed.
 
         The owner calls this before it reads its state again, because its memory may be ahead of the store.
         Raises FilesUnavailable while the cause lasts.

@@ -1,4 +1,4 @@
-"""Content under numbers: a table keeps its number when renamed, and removing a table is cheap at first.
+"""Content under numbers: a table keeps its number when renamed, and removing a table only marks its number.
 
 The last number drawn and the discarded numbers are entries of the store; all other keys of a number begin
 with one of ``groups`` and the number.
@@ -29,8 +29,8 @@ class Numbers:
         return number
 
     def discard(self, txn: Transaction, number: int) -> None:
-        """Have all content under a number removed by ``sweep``, at a cost that does not depend on its
-        size.
+        """Mark a number, so that ``sweep`` removes the content under it; the cost does not depend on the
+        content's size.
         """
         txn.put(self.discarded + number.to_bytes(8), b"")
 

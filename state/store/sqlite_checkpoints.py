@@ -1,5 +1,5 @@
-"""Checkpoints of a state file with snapshots:
-its own thread moves the content of the WAL file into the state file.
+"""Checkpoints of a state file with snapshots: a separate thread moves the content of the WAL file into the
+state file.
 
 SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing
 and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
@@ -47,7 +47,7 @@ PAUSE_S: Final = 0.25
 
 
 class Checkpoints:
-    """The checkpoints of one file. ``committed`` is for the writer, after each commit."""
+    """The checkpoints of one file. The writer calls ``committed`` after each commit."""
 
     def __init__(self, path: str, snapshots: SnapshotPool) -> None:
         self._path = path
@@ -55,9 +55,9 @@ class Checkpoints:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._written_bytes = 0
-        """Written by transactions that began after the last checkpoint."""
+        """Bytes written by transactions that began after the last checkpoint."""
         self._is_incomplete = False
-        """Whether the last checkpoint left something, because a snapshot reads it."""
+        """Whether the last checkpoint could not copy everything, because a snapshot was reading."""
         self._requested: str | None = None
         """The checkpoint that the writer is to make after its next commit."""
         self._is_stopping = False
@@ -65,8 +65,8 @@ class Checkpoints:
         """Number of finished checkpoints."""
 
     def committed(self, writer: sqlite3.Connection, written_bytes: int, began: int) -> None:
-        """Report a commit of the connection ``writer``;
-        ``began`` is ``ended`` as of the beginning of its transaction.
+        """Report a commit of the connection ``writer``; ``began`` is the value that ``ended`` had at the
+        beginning of the transaction.
         """
         with self._changed:
             if began == self.ended:
@@ -112,7 +112,7 @@ class Checkpoints:
         _close(connection)
 
     def _await_due(self) -> bool:
-        """Wait until there is something to copy; return False at the end."""
+        """Wait until there is something to copy; return False if the thread must end."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_due())
             return not self._is_stopping
@@ -129,14 +129,14 @@ class Checkpoints:
             )
 
     def _copy(self, connection: sqlite3.Connection) -> int:
-        """Step 1; return the length of the WAL file's used part."""
+        """Copy the committed pages (step 1); return the length of the WAL file's used part."""
         _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         with self._changed:
             self._end_checkpoint(is_incomplete=copied < frames)
         return int(frames) * PAGE_BYTES
 
     def _shorten(self, connection: sqlite3.Connection) -> None:
-        """Step 3."""
+        """Keep new snapshots away, copy the rest, and let the writer shorten the WAL file (step 3)."""
         try:
             if self._snapshots.close_gate(GATE_S):
                 with self._changed:
@@ -155,7 +155,7 @@ class Checkpoints:
             self._requested = None
 
     def _checkpoint_here(self, writer: sqlite3.Connection, mode: str) -> None:
-        """Steps 2 and 3, in the writer's thread; a failure is harmless."""
+        """Make the writer's checkpoint of step 2 or 3, in the writer's thread; a failure is harmless."""
         with suppress(sqlite3.Error):
             writer.execute("PRAGMA busy_timeout = 0")  # never wait for a reader of another process
             writer.execute(f"PRAGMA wal_checkpoint({mode})")

@@ -63,7 +63,8 @@ def make_private(path: str) -> None:
     """Create a missing ``path``, readable for this user only; SQLite gives its other files the same mode. A
     file that exists keeps its mode.
 
-    Do not open it here: closing it would release the locks of this process on it.
+    The function does not open an existing file, because closing it would release the locks of this process on
+    it.
     """
     with suppress(OSError):  # opening it then fails with SQLite's reason
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

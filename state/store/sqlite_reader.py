@@ -31,7 +31,7 @@ _GATE_STEP_S: Final = 0.01
 
 
 class SqliteReader:
-    """Reads the state file that another process writes; for any thread.
+    """Reads the state file that another process writes; thread-safe.
 
     Every call raises FilesUnavailable for a missing or unreadable file, and StateCorrupt if the version of
     its content is not ``schema_version``.

@@ -50,7 +50,7 @@ class _ReadConnection:
 
     handle: sqlite3.Connection
     generation: int
-    """Resets of the pool before this connection opened."""
+    """How often the pool was reset before this connection opened."""
     data_version: int = -1
     schema_version: int | None = None
     values: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _ReadConnection:
 
 
 class SnapshotPool:
-    """The read connections of one file; for any thread."""
+    """The read connections of one file; thread-safe."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -118,8 +118,8 @@ class SnapshotPool:
             return 0
 
     def forget_idle(self) -> None:
-        """Close the idle connections, and those in use once they are idle: the file may be another or a
-        repaired one.
+        """Close the idle connections, and those in use once they are idle, because the file may have been
+        replaced or repaired.
         """
         with self._changed:
             idle, self._idle = self._idle, []
@@ -162,7 +162,7 @@ class SnapshotPool:
             connection.handle.close()
 
     def _leave(self, reusable: _ReadConnection | None = None) -> bool:
-        """End one use; return whether the connection stays."""
+        """End the use of a connection; return whether the pool keeps it."""
         with self._changed:
             self._open -= 1
             if self._gate_closed:
@@ -176,7 +176,7 @@ class SnapshotPool:
 
 
 class SqliteSnapshot:
-    """The file as of one moment (``state.store.Reader``); for one thread at a time."""
+    """The file as of one moment (``state.store.Reader``). Use it from one thread at a time."""
 
     def __init__(self, connection: _ReadConnection, path: str, pause: Pause) -> None:
         self._connection = connection
@@ -184,7 +184,7 @@ class SqliteSnapshot:
         self._pause = pause
 
     def begin(self) -> None:
-        """Fix the moment."""
+        """Begin the read transaction: from now on, the snapshot shows the file as of this moment."""
         self._read("BEGIN")
         self._connection.see(
             self._read("PRAGMA data_version")[0][0]

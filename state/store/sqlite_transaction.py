@@ -90,7 +90,9 @@ class SqliteTransaction:
         self._statements.execute(f"DELETE FROM entries WHERE {bounds}", *values)  # noqa: S608 - fixed words
 
     def write(self) -> None:
-        """Execute the writes that wait, in the order of their keys, which is that of the file's pages."""
+        """Execute the writes that wait, in the order of their keys, which is also the order of the file's
+        pages.
+        """
         assert not self._ended, "the transaction is over"
         if not self._waiting:
             return

@@ -63,8 +63,8 @@ class CoverRun:
 class Cover:
     """The answer: runs in time order, and the missing stretches.
 
-    It holds moments. Iterators build runs and partitions, because formatting half a million names takes
-    longer than finding them. All iterators can start again.
+    A cover holds moments. Its iterators build runs and partitions only when used, because formatting half a
+    million names takes longer than finding them. All iterators can start again.
     """
 
     __slots__ = ("_missing", "_segments", "_sources", "finest", "span")

@@ -1,4 +1,5 @@
-"""Values of a time column outside its timelines: not times, strays, sentinels, or of a disregarded period.
+"""Values of a time column that are in none of its timelines: strays, sentinels, values of a disregarded
+period, and values that are not times.
 
 They matter to a condition that selects a range of text: ``2024-01-02_backup`` lies between two days. Each
 column keeps up to ``IGNORED_MAX`` distinct values. Nothing else is known about a column with more.
@@ -23,7 +24,7 @@ class IgnoredValues:
 
     @staticmethod
     def of(texts: Iterable[str]) -> IgnoredValues:
-        """Build from distinct values; reads no more of them than it keeps."""
+        """Build from distinct values; reads only as many of them as it keeps."""
         values = IgnoredValues()
         for text in texts:
             values = values.with_value(text)
@@ -40,7 +41,9 @@ class IgnoredValues:
         return IgnoredValues(self.texts | {text})
 
     def without_value(self, text: str) -> IgnoredValues:
-        """Return the values without one; a column that had too many stays so until its next listing."""
+        """Return the values without one; a column with too many values stays incomplete until its next
+        listing.
+        """
         return IgnoredValues(self.texts - {text}) if self.is_complete else self
 
     def may_contain(self, text: str) -> bool:

@@ -14,7 +14,7 @@ map with one byte for each ordinal between its ends, until it changes. A look-up
 however many runs there are. Only the newest maps of the process stay: together they never take more than 64
 MiB.
 
-Promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
+The class promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Runs:
         return Runs(self._edges)
 
     def add(self, ordinal: int) -> bool:
-        """Add one; return False if it was already there."""
+        """Add an ordinal; return False if it was already there."""
         edges = self._edges
         at = bisect_right(edges, ordinal)
         if at & 1:
@@ -108,7 +108,7 @@ class Runs:
         return True
 
     def drop(self, ordinal: int) -> bool:
-        """Remove one; return False, without any change, if it was not there."""
+        """Remove an ordinal; return False, without any change, if it was not there."""
         edges = self._edges
         at = bisect_right(edges, ordinal)
         if not at & 1:
@@ -135,7 +135,7 @@ class Runs:
             self._map = None
 
     def update(self, ordinals: Iterable[int]) -> int:
-        """Add many in any order and return how many were new."""
+        """Add ordinals in any order and return how many were new."""
         before, fresh = self.count(), Runs.of(ordinals)
         if len(fresh) > 16:
             self._edges = _merge(self._edges, fresh.edges())
@@ -273,8 +273,8 @@ def _draw_cell(runs: Runs, low: int, high: int) -> str:
 
 
 def _merge(left: array[int], right: array[int]) -> array[int]:
-    """Merge two edge arrays in one pass. Bulk loads need it:
-    inserting run by run would move the array each time.
+    """Merge two edge arrays in one pass. Bulk loads need this, because inserting run by run would move the
+    array each time.
     """
     merged: array[int] = array("q")
     for start, end in sorted(

@@ -20,8 +20,8 @@ STEP: Final = 20_000
 
 
 def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) -> Sequence[T]:
-    """Return the items in order, including repeated ones; the same sequence if it is in order. Calls
-    ``pause`` between steps.
+    """Return the items in order, including repeated ones; if ``items`` is already in order, return it
+    unchanged. Calls ``pause`` between steps.
 
     Numbers in an array stay in arrays: a million objects would be freed in one call at the end.
     """

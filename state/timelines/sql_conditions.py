@@ -64,7 +64,8 @@ def format_between(
 
     ``held`` are the periods that the column has in its table, used by the cover or not; ``ignored`` are its
     values outside the timelines, or None if unknown. A run of one partition becomes an equality. Raises
-    BadInput if the runs or the column have several periods, or if an ignored value lies, or may lie, between.
+    BadInput if the runs or the column have several periods, or if an ignored value lies, or may lie, within a
+    run.
     """
     periods = {run.period for run in runs}
     if len(periods) > 1 or len(periods.union(held)) > 1:

@@ -58,7 +58,7 @@ class StoreAll:
     class_name = _LENS_PACKAGE + "StoreAllPartitionTimeline"
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Write ``partitions``."""
+        """Return the key ``partitions``."""
         return write_list("partitions", map(period.format, runs))
 
     def length(self, period: UpdatePeriod, runs: Runs) -> int:
@@ -75,7 +75,7 @@ class StoreAll:
         )
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Empty ``partitions``."""
+        """Return the values that empty ``partitions``."""
         return blank_list(properties, "partitions")
 
 
@@ -88,7 +88,7 @@ class EndsAndHoles:
     class_name = _LENS_PACKAGE + "EndsAndHolesPartitionTimeline"
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Write ``first``, ``latest`` (both empty for an empty timeline, LENS-512) and ``holes``."""
+        """Return ``first``, ``latest`` (both empty for an empty timeline, LENS-512) and ``holes``."""
         first, latest = runs.first, runs.last
         ends = {
             "first": "" if first is None else period.format(first),
@@ -117,7 +117,7 @@ class EndsAndHoles:
         return _remove_holes(begin, last + 1, holes)
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Empty both ends and the holes."""
+        """Return the values that empty both ends and the holes."""
         return {key: "" for key in ("first", "latest") if key in properties} | blank_list(properties, "holes")
 
 
@@ -128,7 +128,7 @@ class Ranges:
     class_name = _LENS_PACKAGE + "RangesPartitionTimeline"
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Write ``ranges``."""
+        """Return the key ``ranges``."""
         return write_list(
             "ranges", (f"[{period.format(start)}, {period.format_end(end)})" for start, end in runs.pairs())
         )
@@ -162,7 +162,7 @@ class Ranges:
         return Runs(edges)
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Empty ``ranges``."""
+        """Return the values that empty ``ranges``."""
         return blank_list(properties, "ranges")
 
 

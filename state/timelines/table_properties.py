@@ -46,7 +46,7 @@ def find_other_changes(before: Mapping[str, str], after: Mapping[str, str]) -> l
 
 
 def is_present(properties: Mapping[str, str]) -> bool:
-    """Whether the table's timelines are in its properties (``true`` in any case, LENS-416)."""
+    """Whether the table's timelines are in its properties (``true`` in upper or lower case, LENS-416)."""
     return properties.get(PRESENT, "").lower() == "true"
 
 
@@ -58,7 +58,8 @@ def read_time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
 def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
     """Return the keys of one timeline without their prefix.
 
-    The exact spelling of the column wins. Reads another case only if the exact spelling has no key at all.
+    The exact spelling of the column wins. Keys in another spelling count only if the exact one has no key at
+    all.
     """
     start = build_key_prefix(period, column)
     exact = {key[len(start) :]: value for key, value in properties.items() if key.startswith(start)}

@@ -97,13 +97,13 @@ class Timeline:
         return Timeline(period, column, form=form, runs=runs, jump_max=jump_max)
 
     def add(self, partition: TimePartition) -> bool:
-        """Add one; return False if it was already there. Raises PeriodMismatch or LimitExceeded."""
+        """Add a partition; return False if it was already there. Raises PeriodMismatch or LimitExceeded."""
         ordinal = self._to_ordinal(partition)
         self._refuse_jump(ordinal)
         return self.runs.add(ordinal)
 
     def drop(self, partition: TimePartition) -> bool:
-        """Remove one; return False if it was not there. Raises PeriodMismatch."""
+        """Remove a partition; return False if it was not there. Raises PeriodMismatch."""
         return self.runs.drop(self._to_ordinal(partition))
 
     def exists(self, partition: TimePartition) -> bool:
@@ -194,8 +194,8 @@ class Timeline:
 def _refuse_contradiction(
     period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
 ) -> None:
-    """Lens changes the class and leaves the old form's keys behind;
-    nothing shows which of the two is stale.
+    """Raise TimelineInconsistent if another form's keys contradict this one: Lens changes the class and
+    leaves the old form's keys behind, and nothing shows which of the two is stale.
     """
     for other in list_forms():
         others = None if other is form else other.read(period, own)

@@ -3,10 +3,10 @@ AcidUtils.getAcidState.
 
 A table or partition has one directory for each write (``delta_0000005_0000005_0001``, ``delete_delta_…``,
 ``base_…`` for an overwrite or truncation) and those of compactions, whose names end in the compactor's
-transaction (``delta_0000001_0000005_v0000012``). Before Hive 4 they have no such suffix, and a file inside
-says that a base is one (``handlers.files.acid_markers``). Files directly in the root, from before the table
-was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced
-ones some time later. So several directories contain the same rows, and a reader must choose.
+transaction (``delta_0000001_0000005_v0000012``). Before Hive 4 they have no such suffix; a file inside a base
+says that a compaction wrote it (``handlers.files.acid_markers``). Files directly in the root, from before the
+table was transactional, are *originals*. A compaction replaces directories, and the cleaner removes the
+replaced ones some time later. So several directories contain the same rows, and a reader must choose.
 
 A snapshot differs from a reader: it is a past state, in which every write id up to a mark is committed or
 aborted. The directories may have moved on since. If a visible one mixes rows of the snapshot with later ones,
@@ -78,9 +78,9 @@ class AcidDirectory:
 
     @staticmethod
     def parse(name: str) -> AcidDirectory | None:
-        """Parse a name; None if it is not that of an ACID directory, such as ``HIVE_UNION_SUBDIR_1``.
+        """Parse the name of an ACID directory; None for any other name, such as ``HIVE_UNION_SUBDIR_1``.
 
-        Raises BadInput for a malformed name with such a beginning.
+        Raises BadInput for a malformed name that begins like one of an ACID directory.
         """
         if not _ACID_LIKE.match(name):
             return None
@@ -100,7 +100,7 @@ class AcidDirectory:
 
     @staticmethod
     def find(name: str) -> AcidDirectory | None:
-        """Parse a name; None for a malformed one too."""
+        """Parse a name as ``parse`` does, but return None for a malformed one too."""
         try:
             return AcidDirectory.parse(name)
         except BadInput:
@@ -161,14 +161,14 @@ def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
 
 
 def _parse_nested(name: str) -> AcidDirectory | None:
-    """Parse a name;
-    None for one of a directory that only resembles an ACID directory, because originals may have any.
+    """Parse the name of a directory below the root; None if it only resembles that of an ACID directory,
+    because directories of originals may have any name.
     """
     return AcidDirectory.parse(name) if _NAME.fullmatch(name) else None
 
 
 def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int], bool]) -> bool:
-    """Whether the directory replaces rows up to ``mark`` by later ones."""
+    """Whether the directory replaces rows of write ids up to ``mark`` by rows of later ones."""
     if directory.last <= mark:
         return False
     if directory.kind != "base":
@@ -177,8 +177,8 @@ def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int]
 
 
 def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
-    """Return the base with the highest write id, the latest of several; an overwrite counts once
-    committed.
+    """Return the base with the highest write id; of several, the latest. The base of an overwrite counts only
+    once its write is committed.
     """
     bases = [
         directory

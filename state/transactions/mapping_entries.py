@@ -52,7 +52,9 @@ class MappingEntries:
         self.unsaved.tables.add(table)
 
     def set_concurrent(self, txn: OpenTxn, table: str, lower: Sequence[int]) -> None:
-        """Set the lower write ids of a table that are concurrent with a transaction's own, ascending."""
+        """Set the write ids of a table, in ascending order, that are lower than a transaction's own and
+        concurrent with it.
+        """
         if lower:
             txn.concurrent[table] = tuple(lower[-CONCURRENT_MAX:])
         else:
@@ -77,9 +79,9 @@ class MappingEntries:
     def abort(self, table: str, write_id: int) -> None:
         """End an open write id of an aborted transaction.
 
-        Forgets a table whose only write id ever belonged to the aborted transaction. It is that of a failed
-        CREATE TABLE AS SELECT, which no DROP_TABLE follows, or a new table, whose next write id starts the
-        record.
+        Forgets a table whose only write id ever belonged to the aborted transaction. Such a table is that of
+        a failed CREATE TABLE AS SELECT, which no DROP_TABLE follows, or a new table, whose next write id
+        starts the record.
         """
         ids = self.tables[table]
         del ids.open[write_id]
@@ -95,7 +97,7 @@ class MappingEntries:
         self.mark_changed(txn.txn_id)
 
     def adopt_table(self, valid: ValidWriteIds) -> None:
-        """Start an unknown table from a list, without its open ids."""
+        """Add an unknown table with the high-water mark of a write-id list, without its open ids."""
         assert valid.table not in self.tables, valid.table
         self.tables[valid.table] = TableWriteIds(valid.high_water_mark)
         self.unsaved.tables.add(valid.table)
@@ -158,8 +160,8 @@ class MappingEntries:
             self._read_concurrent(*records.decode_concurrent(key, value))
 
     def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
-        """Take over the true part of a record, which an older version leaves unchanged when it changes or
-        ends its transaction.
+        """Take over those facts of a record that still hold: older versions do not update it when they change
+        or end the transaction.
         """
         self.unsaved.stored_concurrent.add(txn_id)
         txn = self.txns.get(txn_id)
@@ -172,7 +174,7 @@ class MappingEntries:
                 txn.concurrent[table] = tuple(lower)
 
     def check(self) -> None:
-        """Assert the invariant of the module, and those of every entry."""
+        """Assert the invariant of the module, and the invariants of every entry."""
         allocations = {
             (a.table, a.write_id): txn.txn_id for txn in self.txns.values() for a in txn.by_table.values()
         }

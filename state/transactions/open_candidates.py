@@ -5,10 +5,10 @@ hive-3.1-source.md §1). An allocation says which transaction holds which write 
 added or altered while a table has open write ids is therefore a candidate for each of them. The names of the
 directories decide later whether a write has files there.
 
-Too many entries are not an error. Beyond ``entries_max``, it forgets those of the write with the most, and
-the write is not ``is_complete``; beyond ``txns_max`` transactions, it forgets the oldest. ``end`` returns
-None for a transaction that may have allocated unseen: a forgotten one, or one opened before the first
-observed event.
+Too many entries are not an error. Beyond ``entries_max``, the record forgets the entries of the write that
+has the most, and that write is no longer ``is_complete``; beyond ``txns_max`` transactions, it forgets the
+oldest transaction. ``end`` returns None for a transaction that may have allocated unseen: a forgotten one, or
+one opened before the first observed event.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class OpenCandidates:
     def __init__(
         self, *, knows_all: bool = False, entries_max: int = ENTRIES_MAX, txns_max: int = TXNS_MAX
     ) -> None:
-        """``knows_all`` says that no transaction has allocated write ids before the first observed event, and
-        may still use them.
+        """``knows_all`` says that no transaction that is still open allocated write ids before the first
+        observed event.
         """
         self._entries_max, self._txns_max = entries_max, txns_max
         self._txns: dict[int, dict[tuple[str, int], CandidateWrite]] = {}
@@ -92,8 +92,8 @@ class OpenCandidates:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions;
-        reading the log from there on gives the same record again.
+        """The event id of the first allocation of all open transactions; reading the log from there on
+        gives the same record again.
         """
         return next((write.event_id for writes in self._txns.values() for write in writes.values()), None)
 
@@ -113,7 +113,9 @@ class OpenCandidates:
             self._known_from = txn_id
 
     def learn_open(self, oldest: int | None) -> None:
-        """Record the oldest open transaction, None if there is none: earlier ones do not matter."""
+        """Record the oldest open transaction, None if no transaction is open: earlier transactions do not
+        matter.
+        """
         if self._known_from is not None and (oldest is None or oldest >= self._known_from):
             self._known_from = 0
 

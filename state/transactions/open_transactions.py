@@ -110,8 +110,9 @@ class TableWriteIds:
     therefore all that replay needs. Every other id is committed, aborted, or replaced by a reallocation.
     ``open`` maps a write id to its source transaction.
 
-    It forgets aborted ids, because there may be thousands for each table and nothing depends on them: none of
-    their files is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
+    The mapping forgets aborted ids, because there may be thousands for each table and nothing depends on
+    them: none of their files is on the target, and Hive's own cleaner forgets a replayed abort within
+    seconds.
     """
 
     high_water_mark: int = 0

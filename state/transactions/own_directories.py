@@ -28,7 +28,7 @@ class OwnDirectories:
 def select_own(directories: Iterable[AcidDirectory], write_id: int) -> OwnDirectories:
     """Return the directories that the write made.
 
-    For a base with the write id itself, read the marker first; others do not need it.
+    Read the marker of a base with this write id first; other directories do not need it.
     """
     own: list[str] = []
     covered_by: str | None = None
@@ -49,8 +49,8 @@ def _covers(directory: AcidDirectory, write_id: int) -> bool:
 def is_complete(*, is_covered: bool, is_named: bool, is_added: bool, is_full_acid: bool) -> bool:
     """Return whether the known files of a write in one partition are all.
 
-    They are if nothing covers it, because a listing shows them then. Otherwise only INSERT events can tell:
-    they name (``is_named``) all files of a full-ACID table, but none of a partition that the transaction has
-    added (``is_added``), and none of an insert-only table.
+    They are if no directory covers the write, because a listing then shows all of them. Otherwise only INSERT
+    events prove it: they name (``is_named``) all files of a full-ACID table, but none of a partition that the
+    transaction has added (``is_added``), and none of an insert-only table.
     """
     return not is_covered or (is_named and not is_added and is_full_acid)

@@ -32,9 +32,9 @@ class StoppedTable:
     """Facts about a table at the moment when replay stopped following it."""
 
     table: str
-    """Its name then."""
+    """The table's name at that moment."""
     high_water_mark: int
-    """Its highest write id on the target."""
+    """The table's highest write id on the target."""
     held: Held
 
 
@@ -49,7 +49,7 @@ class TargetWriteIds:
 def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_id: int) -> StoppedTable:
     """Return the current facts about ``table``, which has the name ``name`` (``db.tbl``) in the mapping.
 
-    ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events
+    ``loaded_write_id`` is the highest write id in the load of the table; 0 if its rows came from events
     alone.
     """
     valid = mapping.valid_write_ids(name)
@@ -62,8 +62,8 @@ def find_obstacle(
 ) -> str | None:
     """Return the reason why replay of a table cannot continue at its stop; None if it can.
 
-    ``stopped`` is None without a record. ``table`` is the current name, ``held`` the current facts of the
-    mapping, and ``target`` is None if the target lacks the table, or some of its rows.
+    ``stopped`` is None if no stop was recorded. ``table`` is the current name, ``held`` the current facts of
+    the mapping, and ``target`` is None if the target lacks the table, or some of its rows.
     """
     if stopped is None:
         return "its write ids were not recorded when it was quarantined"

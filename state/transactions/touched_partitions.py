@@ -4,10 +4,10 @@ Hive omits write events of some partitions (reference: hive-replication.md §0c.
 find these partitions: their objects contain the write id of the transaction. The allocation assigns a write
 id to a transaction, so both stay in memory here until the transaction ends.
 
-Too many entries are not an error. Beyond ``partitions_max``, those of the transaction with the most are
-forgotten; beyond ``txns_max`` transactions, the oldest. ``end`` then returns that the record is incomplete. A
-forgotten transaction may allocate again, so every transaction first seen with an id up to that of a forgotten
-one counts as incomplete.
+Too many entries are not an error. Beyond ``partitions_max``, the record forgets the partitions of the
+transaction that has the most; beyond ``txns_max`` transactions, it forgets the oldest transaction. ``end``
+then says that the record is incomplete. A forgotten transaction may allocate again, so every transaction
+first seen with an id up to that of a forgotten one counts as incomplete.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class TouchedPartitions:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions;
-        reading the log from there on gives the same record again.
+        """The event id of the first allocation of all open transactions; reading the log from there on
+        gives the same record again.
         """
         return next((txn.first_event_id for txn in self._txns.values()), None)
 

@@ -41,7 +41,7 @@ class UnprovenCommit:
 
 
 class UnprovenCommits:
-    """The commits of one policy without proof, in the order in which they went out."""
+    """The unproven commits of one policy, in the order in which they were sent."""
 
     def __init__(self) -> None:
         self._commits: dict[int, UnprovenCommit] = {}
@@ -70,16 +70,16 @@ class UnprovenCommits:
         self._stored = dict(self._commits)
 
     def add(self, commit: UnprovenCommit) -> None:
-        """Add a commit that went out; one without write ids needs no proof."""
+        """Add a commit that was sent, unless it has no write ids and needs no proof."""
         if commit.write_ids:
             self._commits[commit.txn_id] = commit
 
     def __len__(self) -> int:
-        """How many wait for their proof."""
+        """Return the number of commits that wait for their proof."""
         return len(self._commits)
 
     def commits(self) -> tuple[UnprovenCommit, ...]:
-        """Return all of them."""
+        """Return all commits that wait for their proof."""
         return tuple(self._commits.values())
 
     def tables(self) -> frozenset[str]:
@@ -89,7 +89,7 @@ class UnprovenCommits:
         )
 
     def clear(self) -> None:
-        """Remove all of them, because they are proven."""
+        """Remove all commits, because they are proven."""
         self._commits.clear()
 
 

@@ -96,7 +96,7 @@ class ValidWriteIds:
         return self.open[0] if self.open else None
 
     def has_open_up_to(self, write_id: int) -> bool:
-        """Whether ``write_id`` or a lower one is open; readers then skip a compacted base of it
+        """Whether ``write_id`` or a lower one is open; readers then skip a compacted base with this write id
         (ValidReaderWriteIdList.isValidBase).
         """
         return self.min_open is not None and self.min_open <= write_id

@@ -45,7 +45,7 @@ class WriteIdMapping:
         self._entries.check()
 
     def __len__(self) -> int:
-        """How many source transactions are open in scope."""
+        """Return the number of source transactions that are open in scope."""
         return len(self._entries.txns)
 
     def __contains__(self, txn_id: object) -> bool:
@@ -275,7 +275,7 @@ class WriteIdMapping:
                 self._entries.touch(own, touched)
 
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
-        """Return whether this allocation is a repeated one; raise StateCorrupt for a contradiction."""
+        """Return whether this allocation is already recorded; raise StateCorrupt for a contradiction."""
         table, write_id, event_id = allocation
         txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)
         current = None if txn is None else txn.by_table.get(table)

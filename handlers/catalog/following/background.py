@@ -26,7 +26,9 @@ class BackgroundCalls(Protocol):
     """Runs functions that call a metastore."""
 
     def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
-        """Run a function after earlier ones; it must not touch data that the caller's thread changes."""
+        """Run a function after those submitted earlier; it must not touch data that the caller's thread
+        changes.
+        """
 
     def close(self) -> None:
         """Release the connection, and drop calls that have not begun."""
@@ -52,7 +54,7 @@ class CallThread:
     """Runs functions in one thread, which starts with the first one and owns the connection."""
 
     def __init__(self, source: Metastore, name: str) -> None:
-        """``source`` is for this thread only."""
+        """Only this thread uses ``source``."""
         self._source = source
         self._queue: SimpleQueue[tuple[Future[Any], Callable[[Metastore], Any]] | None] = SimpleQueue()
         # A daemon thread: the end of the process does not wait for the answer of a metastore.

@@ -9,7 +9,7 @@ partitions in one transaction. Two things could make such a partition look uncha
 - such a change whose event is still to come: the decision waits until the catalog has applied all events up
   to the reading.
 
-Meanwhile it keeps the table's events, and applies them after the decision. They are in memory: after a
+Meanwhile the catalog keeps the table's events in memory, and applies them after the decision. After a
 restart, with too many events, or without a proof, the load reads all partitions. The same holds for every
 other change of columns: Hive then also changes the parameters of partitions.
 """
@@ -48,7 +48,7 @@ class FoundPartitions:
 
     by_values: Mapping[tuple[str, ...], Partition]
     until: int
-    """The newest event id afterwards."""
+    """The source's newest event id after the reading."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,14 +56,14 @@ class ColumnCheck:
     """One table with an undecided change of columns."""
 
     reading: Reading
-    """The table's events since the change, with it."""
+    """The table's events from the change on."""
     samples: Sequence[SampledPartition] = ()
     found: FoundPartitions | None = field(default=None)
 
     @property
     def is_possible(self) -> bool:
-        """Whether a decision is still possible: there are all events, and every change of columns appends
-        some.
+        """Whether a decision is still possible: no event is missing, and every change of columns only
+        appends columns.
         """
         events = self.reading.events
         return not self.reading.is_lost and all(
@@ -72,7 +72,7 @@ class ColumnCheck:
         )
 
     def is_proven(self) -> bool:
-        """Whether no statement has changed the partitions."""
+        """Whether a sample proves that no statement has changed the partitions."""
         if self.found is None:
             return False
         given = [_columns(event.after.value) for event in self._alterations()]
@@ -104,7 +104,7 @@ class ColumnCheck:
 
 
 class ColumnChecks:
-    """The checks of all tables; for one thread."""
+    """The checks of all tables. Use it from one thread only."""
 
     def __init__(self, missed: MissedEvents) -> None:
         self._missed = missed
@@ -136,14 +136,16 @@ class ColumnChecks:
             self.end(name)
 
     def end_obsolete(self, states: TableStates) -> None:
-        """Forget the checks of tables that an event has dropped or renamed, or loaded for another reason."""
+        """Forget the checks of tables that an event has dropped or renamed, and of tables loaded for
+        another reason.
+        """
         waiting = states.waiting()
         for name in [name for name in self._checks if waiting.get(name) != COLUMNS]:
             self.end(name)
 
 
 def appends_columns(event: TableAltered) -> bool:
-    """Whether a statement does nothing to the columns of a table but to append some to its data columns."""
+    """Whether a statement changes the columns of a table only by appending data columns."""
     before, after = event.before.value, event.after.value
     return _columns(before) != _columns(after) and _keeps_columns(event)
 

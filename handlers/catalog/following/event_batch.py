@@ -89,8 +89,8 @@ class EventBatch:
         missed: MissedEvents | None = None,
         checks: ColumnChecks | None = None,
     ) -> None:
-        """``missed`` keeps the events of tables that are being read, ``checks`` those of tables with appended
-        columns.
+        """``missed`` keeps the events of tables that are being read, ``checks`` the events of tables with
+        appended columns.
         """
         self._txn = txn
         self._checks = checks
@@ -130,8 +130,8 @@ class EventBatch:
             self._observer.event_skipped(reason)
 
     def _request_doubtful(self, event_id: int) -> None:
-        """Request a load of every doubtful table now:
-        a later event of the batch may rename it, and the load moves along.
+        """Request a load of every doubtful table now: a later event of the batch may rename it, and the
+        requested load then moves to the new name.
         """
         for name in self._doubts:
             if self._states.get(name) is not None or self._states.is_waiting(name):
@@ -139,7 +139,9 @@ class EventBatch:
         self._doubts.clear()
 
     def _hand(self, follower: FollowerChange, name: str, change: TableChange) -> None:
-        """Hand a change to a follower, and note its doubt about the table ``name``."""
+        """Hand a change to a follower; if the follower cannot decide about it, note its doubt about the
+        table ``name``.
+        """
         if not follower.apply(change):
             self._doubts.setdefault(name, []).append(follower)
 
@@ -182,7 +184,7 @@ class EventBatch:
         return progress if progress is not None and event_id > progress.as_of else None
 
     def _reason_to_skip(self, name: str, followed: FollowedTable | None, event_id: int) -> str | None:
-        """Return the reason for skipping an event about partitions; None if applied."""
+        """Return the reason for skipping an event about partitions; None if it must be applied."""
         if followed is not None and followed.code is not None:
             return "quarantined"
         if self._states.is_waiting(name):
@@ -236,8 +238,8 @@ class EventBatch:
         return None
 
     def _begin_check(self, name: str, event_id: int) -> None:
-        """Have the doubt of followers that store partitions decided from a few of them,
-        unless there is another doubt.
+        """Begin to check on a few partitions whether a change of columns reached them, if only followers
+        that store partitions are in doubt.
         """
         doubting = self._doubts.get(name)
         if self._checks is None or not doubting or self._states.is_waiting(name):
@@ -307,7 +309,7 @@ class EventBatch:
         return None if names else OUT_OF_SCOPE
 
     def _is_in_listing(self, name: str, event_id: int) -> bool:
-        """Whether the table's listing contains the event; False until the listing."""
+        """Whether the table's listing contains the event; False before the table was listed."""
         followed = self._states.get(name)
         return followed is not None and not self._states.is_waiting(name) and event_id <= followed.as_of
 
@@ -321,7 +323,7 @@ class EventBatch:
         return [(change, follower) for change, follower in pairs if follower.accepts(table)]
 
     def _handle_unusable(self, event: Event, error: BadInput) -> str:
-        """Quarantine the table named by an unusable event; request a load of an unknown one."""
+        """Quarantine the table named by an unusable event; if the table is unknown, request its load."""
         if event.db is None or (event.table is None and event.kind not in _ABOUT_KNOWN_TABLES):
             raise _lost(event, error) from error
         if event.table is None:
@@ -353,7 +355,7 @@ def _can_rename(followed: FollowedTable, event_id: int, table: TableInfo) -> boo
 
 
 def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
-    """Whether publishing caused this event: it sets the event id written last."""
+    """Whether Tideline's publishing caused this event: it sets the event id that the publisher wrote last."""
     if followed.published is None:
         return False
     before, after = event.before.value.parameters or {}, event.after.value.parameters or {}
@@ -361,8 +363,8 @@ def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
 
 
 def _find_overwritten(event: TableAltered) -> list[str]:
-    """Return the changes in an event of publishing that are not timelines: another writer's changes after the
-    last comparison.
+    """Return the changes in an event caused by publishing that do not concern timelines: they overwrote
+    changes that another writer made after the last comparison.
     """
     before, after = event.before.value, event.after.value
     fields = [name for name in _KEPT if getattr(before, name) != getattr(after, name)]

@@ -28,9 +28,9 @@ class Reading:
     limit: int | None = None
     """Events kept, at most; None without a separate limit."""
     is_lost: bool = False
-    """Whether there were more, so that it keeps none."""
+    """Whether there were more events than that, so that none are kept."""
     is_obsolete: bool = False
-    """Whether the name belongs to another table since: the load and the events are not about it."""
+    """Whether the name belongs to another table by now, which the load and the events do not concern."""
 
 
 MISSED_MAX: Final = 20_000
@@ -38,7 +38,7 @@ MISSED_MAX: Final = 20_000
 
 
 class MissedEvents:
-    """For one thread; a table may have several simultaneous readings."""
+    """The readings of all tables; a table may have several at the same time. Use it from one thread only."""
 
     def __init__(self) -> None:
         self._readings: dict[str, list[Reading]] = {}
@@ -46,21 +46,21 @@ class MissedEvents:
 
     @property
     def is_full(self) -> bool:
-        """Whether to apply no more events before the end of a table's reading."""
+        """Whether there are so many events that no more may be applied until a table's reading ends."""
         return self._count >= MISSED_MAX
 
     def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
-        """Keep the events of a table from now on, of one kind or all;
-        none if there are more than ``limit``.
+        """Keep the events of a table from now on, of one kind or all; keep none if there are more than
+        ``limit``.
         """
         reading = Reading(name, kind, limit=limit)
         self._readings.setdefault(name, []).append(reading)
         return reading
 
     def note(self, event: Event) -> None:
-        """Keep an event, applied or skipped, if a thread is reading its table.
+        """Keep an event, applied or skipped, if its table is being read.
 
-        Events that rename or drop a table end the load, so it does not keep them.
+        Events that rename or drop a table end the load and are not kept.
         """
         if not self._readings or event.db is None or event.table is None:
             return
@@ -88,7 +88,7 @@ class MissedEvents:
 
 
 def _list_replaced(event: Event, name: str) -> tuple[str, ...]:
-    """Return the names that belong to another table, or to none, since an event of the table ``name``."""
+    """Return the names that belong to another table, or to none, after an event of the table ``name``."""
     match event:
         case TableCreated() | TableDropped():
             return (name,)

@@ -36,15 +36,15 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content during a load in pieces; raise BadInput if it does not fit
-        the table.
+        """Apply a change; during a load in pieces, apply it to the staged content. Raises BadInput if it does
+        not fit the table.
 
         Returns False if the follower cannot decide about it: the table needs another load from its
         partitions.
         """
 
     def take_load(self, load: TableLoad) -> bool:
-        """Replace a table's content by that of a load of this follower, or stage a piece of it.
+        """Replace a table's content by the result of one of this follower's loads, or stage a piece of it.
 
         Returns False, and changes nothing, if the staged content belongs to another table definition.
         """
@@ -72,17 +72,17 @@ class Follower(Protocol):
         """Read the state from the store and discard the memory of a failed change; raise StateCorrupt."""
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the rules select the table; for any thread."""
+        """Whether the rules select the table; thread-safe."""
 
     def names_suffice(self, table: TableInfo) -> bool:
         """Whether partition names are enough to load the table;
         listing whole partitions takes a hundred times as long.
 
-        For any thread.
+        Thread-safe.
         """
 
     def properties_suffice(self, table: TableInfo) -> bool:
-        """Whether the table's own properties contain the same facts as its partitions; for any thread."""
+        """Whether the table's own properties contain the same facts as its partitions; thread-safe."""
 
     def begin_load(self, listing: Listing) -> TableLoad:
         """Begin a load from a listing, or from a piece with ``loads_in_pieces``; in the thread of calls."""

@@ -6,10 +6,12 @@ transaction, while the catalog applies events and loads tables:
 - an accepted table that is unknown needs a load;
 - a known table that the rules no longer accept disappears, and for others the followers interpret the changed
   rules;
-- a table changed by an event since it was read, or an unreadable one, needs a load, which decides.
+- a table that is unreadable, or that an event has changed since it was read, needs a load, which decides
+  whether to follow it.
 
-At the end, known tables that it has not seen need a load, which forgets those that do not exist. So the order
-of batches and events makes no difference. It stores the rules at the end; an interrupted survey begins again.
+At the end, known tables that the survey has not seen need a load, which forgets those that do not exist. So
+the order of batches and events makes no difference. The survey stores the rules at the end; an interrupted
+survey begins again.
 
 While the metastore does not answer, the survey waits with growing pauses.
 """
@@ -82,12 +84,14 @@ class Survey:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether it waits for the metastore, or pauses because that does not serve its calls."""
+        """Whether it waits for an answer of the metastore, or pauses because the metastore does not serve
+        its calls.
+        """
         return self._steps is not None and (self._awaited is None or not self._awaited.done())
 
     def advance(self, wait_s: float) -> bool:
-        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether
-        there is more to do soon.
+        """Continue until one batch is stored, or until an answer takes longer than ``wait_s``; return
+        whether there is more to do soon.
         """
         if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
             return self._steps is not None
@@ -148,7 +152,9 @@ class Survey:
             self._states.request_load(txn, name, "snapshot" if known is None else "changed")
 
     def _ask(self, function: Callable[[Metastore], T]) -> Generator[Future[Any] | None, None, T]:
-        """Make a call until the metastore serves it; the survey cannot continue without it."""
+        """Repeat a call until the metastore serves it, because the survey cannot continue without the
+        answer.
+        """
         pause_s = PAUSE_MIN_S
         while True:
             answer = self._calls.submit(function)

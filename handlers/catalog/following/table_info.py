@@ -42,7 +42,9 @@ class TableInfo:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The partition columns with their types, as the metastore writes them; empty with names alone."""
+        """The partition columns with their types, as the metastore writes them; empty if only their names
+        are known.
+        """
         declared = self.whole.partitionKeys if self.whole is not None else None
         return [(key.name.lower(), key.type or "") for key in declared or []]
 
@@ -109,7 +111,7 @@ class ForgottenTable:
 
 @dataclass(frozen=True, slots=True)
 class PutPartition:
-    """A partition added or replaced."""
+    """A partition was added or replaced."""
 
     name: str
     """The table."""
@@ -118,7 +120,7 @@ class PutPartition:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPartition:
-    """A partition dropped."""
+    """A partition was dropped."""
 
     name: str
     """The table."""
@@ -127,7 +129,7 @@ class DroppedPartition:
 
 @dataclass(frozen=True, slots=True)
 class ChangedStatistics:
-    """Parameters of a partition that computing its statistics changed."""
+    """The parameters of a partition that changed when its statistics were computed."""
 
     name: str
     """The table."""
@@ -154,13 +156,13 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it contains all partitions."""
+        """Whether the piece contains all partitions."""
         return self.is_first and self.is_last
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Result of reading."""
+    """The result of reading a table or a piece of it."""
 
     as_of: int
     """The newest event id before the first reading of the table."""
@@ -175,12 +177,12 @@ class Listing:
     all threads while it looks at them. None before the last piece, and if the table's own properties suffice.
     """
     until: int
-    """The newest event id afterwards."""
+    """The newest event id after the reading."""
     pause: Pause = lambda: None
 
     @property
     def is_last(self) -> bool:
-        """Whether the table is complete with it."""
+        """Whether the load of the table is complete with this listing."""
         return self.piece is None or self.piece.is_last
 
     def partitions(self) -> Iterator[PartitionInfo]:
@@ -213,7 +215,7 @@ class TableLoad:
         return False
 
     def abandon(self) -> None:
-        """End the load; harmless after its transfer."""
+        """End the load; harmless after ``take_load``."""
 
 
 def qualify(db: str, table: str) -> str:

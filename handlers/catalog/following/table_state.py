@@ -96,8 +96,8 @@ class PostponedLoad:
     reason: str
 
     def after(self, took_s: float, now_s: float) -> PostponedLoad:
-        """Return this failure with the time of the next try:
-        pauses double, and grow with the duration of the failed try.
+        """Return this failure with the time of the next try: the pause doubles with each failure, and
+        grows with the duration of the failed try.
         """
         doubled_s = PAUSE_MIN_S * 2 ** min(self.tries - 1, 20)
         pause_s = min(PAUSE_MAX_S, max(doubled_s, int(PAUSE_SHARE * took_s)))
@@ -138,8 +138,8 @@ class TableState:
         return self.known is None and self.load is None
 
     def describe(self) -> dict[str, Any]:
-        """Return the state as plain values: its name and reason,
-        the event that caused it, tries and the time of the next one.
+        """Return the state as plain values: its name and reason, the event that caused it, the number of
+        tries and the time of the next try.
         """
         known, load, postponed = self.known, self.load, self.postponed
         is_quarantined = known is not None and known.code is not None

@@ -42,7 +42,9 @@ _POSTPONED: Final = b"ct/p/"
 
 
 class TableStates:
-    """The tables of one source; for one thread, unless a docstring says "other threads"."""
+    """The tables of one source. Use it from one thread only, except for the methods described as
+    thread-safe.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """``clock`` returns the Unix time."""
@@ -61,7 +63,7 @@ class TableStates:
         self._quarantined = {name: reason for name in self._states if (reason := self._problem(name))}
 
     def state(self, name: str) -> TableState | None:
-        """Return the state of a table; None for an unknown one. For other threads too."""
+        """Return the state of a table; None for an unknown one. Thread-safe."""
         return self._states.get(name)
 
     def get(self, name: str) -> FollowedTable | None:
@@ -73,7 +75,7 @@ class TableStates:
         self._save(txn, name, replace(self._states.get(name, _NONE), known=known))
 
     def forget(self, txn: Transaction, name: str) -> None:
-        """Stop following a table, and do not load it; an unknown one is not an error."""
+        """Stop following a table, and do not load it; an unknown table is not an error."""
         self._save(txn, name, _NONE)
 
     def quarantine(
@@ -96,7 +98,7 @@ class TableStates:
         self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
-        """Have a table loaded from the source, from its beginning, because of an event; the follower ignores
+        """Request a load of a table from its beginning, because of an event; the catalog ignores the table's
         events until then.
 
         Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
@@ -129,12 +131,12 @@ class TableStates:
             self._save(txn, name, replace(state, postponed=before))
 
     def rotate(self, name: str) -> None:
-        """Put a waiting table behind the others."""
+        """Put a waiting table at the end of the queue."""
         if name in self._queue:
             self._queue[name] = self._queue.pop(name)
 
     def hurry(self, name: str) -> None:
-        """Put a waiting table in front of the others."""
+        """Put a waiting table at the front of the queue."""
         if name in self._queue and next(iter(self._queue)) != name:
             self._queue = {name: self._queue.pop(name), **self._queue}
 
@@ -143,9 +145,7 @@ class TableStates:
         self._save(txn, name, replace(self._states.get(name, _NONE), progress=progress))
 
     def progress(self, name: str) -> LoadProgress | None:
-        """Return the progress of a table's load; None if loading has not begun.
-        Other threads may call this.
-        """
+        """Return the progress of a table's load; None if loading has not begun. Thread-safe."""
         return self._states.get(name, _NONE).progress
 
     def finish_load(self, txn: Transaction, name: str) -> None:
@@ -160,8 +160,8 @@ class TableStates:
     def next_load(
         self, now_s: float, *, failed: bool = True, is_ready: Callable[[str], bool] = lambda _: True
     ) -> tuple[str, str] | None:
-        """Return (table, reason) of one that waits, is ready and is due at ``now_s``, or None; with
-        ``failed`` also one that failed before.
+        """Return (table, reason) of a waiting table that is ready and due at ``now_s``, or None; with
+        ``failed``, also consider tables whose load failed before.
         """
         for name, reason in self._queue.items():
             postponed = self._states[name].postponed
@@ -170,13 +170,13 @@ class TableStates:
         return None
 
     def postponed(self) -> Mapping[str, PostponedLoad]:
-        """Return the waiting tables whose load failed: a copy, for other threads too."""
+        """Return the waiting tables whose load failed, as a copy; thread-safe."""
         return {
             name: state.postponed for name, state in self._waiting_states() if state.postponed is not None
         }
 
     def under_load(self) -> Mapping[str, LoadProgress]:
-        """Return the progress of every table loaded in pieces: a copy, for other threads too."""
+        """Return the progress of every table loaded in pieces, as a copy; thread-safe."""
         return {name: state.progress for name, state in self._waiting_states() if state.progress is not None}
 
     def waiting(self) -> Mapping[str, str]:
@@ -186,15 +186,15 @@ class TableStates:
         return MappingProxyType(self._queue)
 
     def quarantined(self) -> Mapping[str, str]:
-        """Return the quarantined tables with the reason; for other threads too."""
+        """Return the quarantined tables with the reason; thread-safe."""
         return self._quarantined
 
     def is_quarantined(self, name: str) -> bool:
-        """Whether a table is in quarantine; for other threads too."""
+        """Whether a table is in quarantine; thread-safe."""
         return name in self._quarantined
 
     def failures(self) -> list[TableFailure]:
-        """Return the reason for each quarantined table, by name; for other threads too."""
+        """Return the reason for each quarantined table, by name; thread-safe."""
         tables = ((name, self.get(name)) for name in sorted(self._quarantined))
         return [
             TableFailure(

@@ -58,7 +58,8 @@ class PartitionFollowerChange:
         accepts: Callable[[TableInfo], bool],
         publish_counts: Callable[[Mapping[str, int | None]], None],
     ) -> None:
-        """Change ``index`` in the transaction ``own``; ``txn`` is the catalog's, which may be the same.
+        """Change ``index`` in the transaction ``own``; ``txn`` is the catalog's transaction, which may be the
+        same.
 
         ``publish_counts`` receives the result of ``TableRecords.list_changed``.
         """
@@ -77,8 +78,8 @@ class PartitionFollowerChange:
         return self._index.has_discarded
 
     def apply(self, change: TableChange) -> bool:
-        """Apply a change, to the staged content while the table is loaded; return False if it needs another
-        load.
+        """Apply a change; while its table is loaded, apply it to the staged content. Return False if the
+        table needs another load.
         """
         match change:
             case PutPartition() | DroppedPartition() | ChangedStatistics():
@@ -99,7 +100,7 @@ class PartitionFollowerChange:
                 return True
 
     def take_load(self, load: TableLoad) -> bool:
-        """Stage a piece; with the last one, replace the table's content by the staged content.
+        """Stage a piece; after the last piece, replace the table's content by the staged content.
 
         Returns False if the columns of the staged content are not those of the table.
         """
@@ -115,14 +116,14 @@ class PartitionFollowerChange:
         return True
 
     def _create(self, table: TableInfo) -> None:
-        """Index the table, empty."""
+        """Index the table, without partitions."""
         self._forget(table.name)
         self._index.follow(table.name, table.keys)
         self._records.save(table.name, self._make_record(table))
 
     def _alter(self, table: TableInfo) -> bool:
-        """Return False if partition or data columns changed:
-        no event reports the effect of CASCADE on partitions.
+        """Apply an altered table; return False if its partition or data columns changed, because no event
+        reports the effect of CASCADE on partitions.
         """
         if not self._accepts(table):
             self._forget(table.name)
@@ -146,7 +147,7 @@ class PartitionFollowerChange:
         """
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
-            # Its own store may already have the new name: a repeated rename would remove it.
+            # The index's own store may already have the new name: a repeated rename would remove it.
             self._forget(old)
             return False
         self._index.rename(old, table.name)
@@ -154,7 +155,7 @@ class PartitionFollowerChange:
         return before.location == table_location(table) and table.parameters.get("transactional") != "true"
 
     def _forget(self, name: str) -> None:
-        """Forget the table's partitions and the staged ones."""
+        """Forget the table's partitions and its staged partitions."""
         for each in (name, name + STAGED):
             self._index.forget(each)
             self._records.remove(each)
@@ -184,14 +185,14 @@ class PartitionFollowerChange:
         self._index.alter(target, values, self._pack(target, changed))
 
     def _drop(self, target: str, spec: Spec) -> None:
-        """Drop the partition, if known."""
+        """Drop the partition if it is known."""
         values = self._values_of(target, spec)
         if self._index.payload(target, values) is not None:
             self._index.drop(target, values)
             self._records.count(target, -1)
 
     def _begin_staging(self, table: TableInfo) -> None:
-        """Start staging the table, empty."""
+        """Start staging the table, without partitions."""
         staged = table.name + STAGED
         self._index.forget(staged)
         self._index.follow(staged, table.keys)

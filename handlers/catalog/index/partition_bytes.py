@@ -40,7 +40,7 @@ _BETWEEN_LOOKS: Final = 256
 
 
 def text_field(number: int, text: str) -> bytes:
-    """Return a field with a text."""
+    """Return the bytes of a Thrift field with a text."""
     data = text.encode()
     return b"\x0b" + number.to_bytes(2) + len(data).to_bytes(4) + data
 
@@ -54,7 +54,7 @@ def without_write_id(partition: bytes) -> bytes | None:
 
 
 def _end_of_values(partition: bytes) -> int:
-    """Return where the values end if they are the first field; 0 otherwise."""
+    """Return where the partition's values end if they are the first field; 0 otherwise."""
     if not partition.startswith(_VALUES):
         return 0
     at = len(_VALUES) + 4
@@ -135,8 +135,8 @@ def _end_of_descriptor(partition: bytes, at: int) -> int:
 
 
 def _without_descriptor(partition: bytes, at: int, path: bytes, end: int) -> bytes | None:
-    """Return the struct PartitionWithoutSD;
-    None for a partition without parameters. ``end``: the end of its descriptor.
+    """Return the struct PartitionWithoutSD; None for a partition without parameters. ``end`` is the end of
+    its storage descriptor.
     """
     if not partition.startswith(_PARAMETERS, end):
         return None

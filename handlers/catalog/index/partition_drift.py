@@ -26,7 +26,7 @@ SHOWN_MAX: Final = 100
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """The result of a check; if ``moving``, the source changed meanwhile, which may be the only difference.
+    """The result of a check; if ``moving``, the source changed meanwhile, which may explain all differences.
 
     The field names are those of the JSON answer.
     """
@@ -57,8 +57,8 @@ def compare_partitions(
     with the source, in steps. Raises NotFound, Transient.
 
     The names at the source are in memory; the check fetches partitions a few hundred at a time, in the thread
-    of calls, with a step for each fetch. Events may apply between steps; then ``moving`` says that
-    differences may have that cause. Reads the names in the index only if their number shows that some are not
+    of calls, with a step for each fetch. Events may apply between steps; then ``moving`` says that these
+    events may explain differences. Reads the names in the index only if their number shows that some are not
     at the source.
     """
     began_at = event_id()

@@ -3,8 +3,8 @@ names, values and whole partitions of the tables that the rules select.
 
 Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of
 the catalog: partitions, the table's state and the event id belong together. They hold no lock that the
-catalog's thread needs. Readers see a store without snapshots (HBase) as it is then. ``follower_change``
-applies the changes.
+catalog's thread needs. A store without snapshots (HBase) shows its state at the time of each read.
+``follower_change`` applies the changes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PartitionFollower:
         both."""
         self._has_discarded = True
         self.indexed = SharedTables[int]()
-        """The tables for queries, with their numbers of partitions; for any thread."""
+        """The tables for queries, with their numbers of partitions; thread-safe."""
 
     @property
     def rules_text(self) -> str:
@@ -107,7 +107,9 @@ class PartitionFollower:
 
     @contextmanager
     def snapshot(self) -> Iterator[PartitionSnapshot]:
-        """Open the current indexed state, for one answer in any thread; close it within seconds."""
+        """Open the current indexed state for one answer, which any thread may make; close it within
+        seconds.
+        """
         budget = AnswerBudget(self.turns.give_way)
         with self.turns.reading(), self._store.snapshot(budget.look) as reader:
             index = IndexSnapshot(self.index, reader, budget)

@@ -28,7 +28,7 @@ from state.store.sqlite_reader import SqliteReader
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """The indexed state at one moment; for one thread, until the snapshot ends."""
+    """The indexed state at one moment. Use it from one thread only, until the snapshot ends."""
 
     index: IndexSnapshot
     payloads: PayloadReader
@@ -37,7 +37,7 @@ class PartitionSnapshot:
     """The catalog's store at the same moment; None if the index has its own store, read as it is."""
 
     def lookups(self, name: str, dialect: Dialect = HIVE_4) -> TableLookups:
-        """Return the lookups in a table; they raise NotFound if not indexed."""
+        """Return the lookups in a table; they raise NotFound if the table is not indexed."""
         return TableLookups(self.index, name, dialect)
 
     def event_id(self) -> int | None:
@@ -60,8 +60,8 @@ class PartitionSnapshot:
 
 
 class IndexFile:
-    """Opens snapshots of a catalog's state file; for any thread.
-    Raises FilesUnavailable and StateCorrupt as ``SqliteReader`` does.
+    """Opens snapshots of a catalog's state file; thread-safe. Raises FilesUnavailable and StateCorrupt as
+    ``SqliteReader`` does.
     """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:

@@ -7,7 +7,7 @@ metastore writes them.
 
 A payload determines the bytes of its partition, together with the names of database and table. So
 ``JoinedRows``, which keeps them in memory, is never wrong and needs no invalidation when the table changes.
-Inflating and joining a partition takes 2.5 µs, finding it there 0.05 µs.
+Inflating and joining a partition takes 2.5 µs, finding it in ``JoinedRows`` 0.05 µs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rows = dict[bytes, bytes]
 
 
 class PayloadReader:
-    """Reads payloads as of one reader of the store. Raises StateCorrupt for an unreadable one."""
+    """Reads payloads through one reader of the store. Raises StateCorrupt for an unreadable payload."""
 
     def __init__(
         self,
@@ -50,13 +50,15 @@ class PayloadReader:
         dictionaries: dict[bytes, Dictionary] | None = None,
         rows: JoinedRows | None = None,
     ) -> None:
-        """``rows`` keeps partitions in memory; without it, each call joins them again."""
+        """``rows`` keeps partitions in memory; without it, each call inflates and joins them again."""
         self._reader = reader
         self._dictionaries: dict[bytes, Dictionary] = {} if dictionaries is None else dictionaries
         self._rows = rows
 
     def at(self, reader: Reader) -> PayloadReader:
-        """Return the same for another reader; both share dictionaries, which never change."""
+        """Return a ``PayloadReader`` for another reader of the store; both share dictionaries, which never
+        change.
+        """
         return PayloadReader(reader, self._dictionaries, self._rows)
 
     def dictionary(self, number: bytes) -> Dictionary:
@@ -140,7 +142,7 @@ class PayloadReader:
 
 
 def _insert_decoded(payload: bytes, inflated: bytes, names: bytes, columns: bytes) -> bytes:
-    """Return the bytes of a partition without times or values, by decoding it."""
+    """Return the bytes of a partition that lacks times or values: it must be decoded first."""
     try:
         partition = binary.decode(Partition, inflated)
         if columns:
@@ -155,7 +157,7 @@ def _unreadable(payload: bytes) -> StateCorrupt:
 
 
 class JoinedRows:
-    """Partitions of many tables as sent, kept in memory by their payloads; for any thread.
+    """Encoded partitions of many tables, kept in memory by their payloads; thread-safe.
 
     Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older
     one, and the older one disappears. Copies an entry of the older half to the newer.
@@ -191,8 +193,8 @@ class JoinedRows:
                 size = len(payload) + len(row) + _OVERHEAD_BYTES
                 if payload in rows or size > self._half_bytes:
                     continue
-                # Before storing the entry, not after: the call of a large table brings many times the limit
-                # of a half.
+                # Check before storing the entry, not after: one call for a large table brings many times the
+                # limit of a half.
                 if self._size + size > self._half_bytes:
                     self._older, self._newer, self._size = self._newer, {}, 0
                     rows = self._newer.setdefault(names, {})

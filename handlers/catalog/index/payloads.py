@@ -4,8 +4,8 @@ A partition on the wire takes one to three kilobytes; all but about sixty bytes 
 partitions of its table: columns, formats, the start of the location. So compression of the Thrift form uses a
 *dictionary*, the Thrift form of a typical partition of the table. A partition that differs (other columns,
 another format) is complete, too, and only takes more space. Payloads lack the names of database and table, so
-a rename does not change them. They lack data columns equal to the table's, too, because reading them takes
-most of the time of an answer.
+a rename does not change them. Payloads also lack the data columns if these equal the table's, because reading
+them takes most of the time of an answer.
 
 Every payload contains the hash of its dictionary's content. So it is readable as long as the dictionary
 exists, even if the table has changed since. Dictionaries stay: one or two kilobytes for each set of columns

@@ -118,7 +118,7 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), record.to_bytes())
         for name, count in self._counts.items():
-            # In its own store, a repeated transaction may have counted a drop twice: the next load
+            # In the index's own store, a repeated transaction may have counted a drop twice: the next load
             # counts again.
             if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))
@@ -126,17 +126,17 @@ class TableRecords:
                 self._own.delete(_count_key(name))
 
     def list_changed(self) -> dict[str, int | None]:
-        """Return the changed tables with their numbers of partitions,
-        None for a removed one, without staged ones.
+        """Return the changed tables, except staged ones, with their numbers of partitions, None for a removed
+        table.
 
-        For use before the end of the transaction.
+        Call it before the end of the transaction.
         """
         names = {name for name in self._changed.union(self._counts) if not name.endswith(STAGED)}
         return {name: None if self.get(name) is None else self.partition_count(name) for name in names}
 
 
 def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
-    """Return all tables with a record and their numbers of partitions, without staged ones."""
+    """Return all tables with a record, except staged ones, and their numbers of partitions."""
     names = [key[len(_RECORDS) :].decode() for key in reader.scan_keys(_RECORDS, prefix_end(_RECORDS))]
     return {name: _parse_count(own.get(_count_key(name))) for name in names}
 

@@ -36,8 +36,8 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class TimelineComparison:
-    """The result of a check; if ``moving``, the source changed meanwhile, which may be the only
-    difference.
+    """The result of a check; if ``moving``, the source changed meanwhile, which may explain all
+    differences.
     """
 
     drift: tuple[Drift, ...]

@@ -3,9 +3,9 @@
 ``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two
 comparisons find changes:
 
-1. Immediately before the write, it reads the table once more, and compares every field with the one behind
-   the write. This finds changes by Thrift clients such as Lens too, which send the DDL time back as they read
-   it.
+1. Immediately before the write, the writer reads the table once more, and compares every field with the state
+   that the write is based on. This finds changes by Thrift clients such as Lens too, which send the DDL time
+   back as they read it.
 2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3
    and 3.1): ``transient_lastDdlTime``, which every DDL statement changes, or, if a table has none,
    Tideline's event id. An older metastore accepts the write unconditionally.

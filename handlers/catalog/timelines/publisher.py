@@ -1,12 +1,12 @@
 """Publishes timelines into table properties, for Lens and other readers of its properties.
 
-It collects changes of a table for a configured delay, and writes them in one ``alter_table``, with the event
-id that they reflect. Protocol:
+The publisher collects changes of a table for a configured delay, and writes them in one ``alter_table``, with
+the event id that they reflect. Protocol:
 
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, it stores the event id, to recognise the event that the write causes.
 3. It reads, compares and writes the properties (``property_writer``), in the publisher's thread of calls.
-4. The table is no longer unpublished, unless changed again since step 2.
+4. The table is no longer unpublished, unless it changed again since step 2.
 
 The catalog's thread never waits for the metastore: it begins due tasks, applies events, and takes the
 outcomes when they are there. The publisher works on a few tables at once, so that it can begin the next one
@@ -68,11 +68,11 @@ class TimelinePublisher:
         database: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``calls`` are to the metastore whose tables are written;
-        their own thread, because listings take long.
+        """``calls`` go to the metastore whose tables are written, in a separate thread because listings take
+        long.
 
-        ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is
-        that of ``TimelineFollower.unpublished``.
+        ``database`` returns a database's name on a target; None for the source's own tables. ``clock`` is the
+        clock that ``TimelineFollower.unpublished`` uses.
         """
         self.calls = calls
         self._follower = follower
@@ -95,7 +95,7 @@ class TimelinePublisher:
         """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return
         whether there is more to do.
 
-        Waits for the outcome of one for at most ``wait_s``. Each table has one try at most.
+        Waits at most ``wait_s`` for an outcome, and tries each table at most once.
         """
         end_s, tried = time.monotonic() + PUBLISHING_S, set[str]()
         while True:
@@ -112,8 +112,8 @@ class TimelinePublisher:
                 return True
 
     def abandon(self) -> None:
-        """Ignore the outcomes of unfinished tasks, because of a new reading of the state: these tables are
-        still unpublished there.
+        """Ignore the outcomes of unfinished tasks after the state was read again: in that state, their
+        tables are still unpublished.
         """
         self._begun.clear()
 
@@ -198,7 +198,9 @@ class _Outcome:
 def _publish(
     target: str, compute: Callable[[Mapping[str, str]], Mapping[str, str]], metastore: Metastore
 ) -> _Outcome:
-    """Step 3, in the thread of calls; never raises, because no failure of one table may stop the others."""
+    """Do step 3, in the thread of calls; never raise, because a failure of one table must not stop the
+    others.
+    """
     began_s = time.monotonic()
     try:
         written = write_properties(
@@ -225,7 +227,7 @@ def _name_of(error: Exception) -> str:
 def _properties(
     timelines: Timelines, name: str, event_id: int
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """Return a function that adds a table's present timelines to its properties; for any thread."""
+    """Return a thread-safe function that adds a table's present timelines to its properties."""
     current, settings = timelines.timelines(name), timelines.settings(name)
     return lambda properties: build_table_properties(
         current, properties, event_id, settings.time_columns, settings.periods
@@ -234,7 +236,7 @@ def _properties(
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """A table with a failed publication: the number of tries, and the time of the next one."""
+    """A table whose publication failed: the number of tries, and the time of the next try."""
 
     tries: int
     next_s: float

@@ -47,7 +47,7 @@ class Rule:
         return any(fnmatchcase(name, pattern) for pattern in self.tables)
 
     def settings(self, table: TableInfo, columns: Iterable[str]) -> TableSettings | None:
-        """Return the settings for ``columns`` of the table; None if it has none of them."""
+        """Return the settings for ``columns`` of the table; None if the table has none of these columns."""
         names = set(table.columns)
         selected = tuple(column for column in columns if column.lower() in names)
         if not selected:
@@ -82,7 +82,9 @@ class Rules:
         return self.settings(table) is not None or self.decides_by_values(table)
 
     def settings(self, table: TableInfo) -> TableSettings | None:
-        """Return the table's settings; None if not followed, or if its values decide."""
+        """Return the table's settings; None if it is not followed, or if its values decide which columns
+        contain time.
+        """
         rule = self._rule(table)
         if rule is None:
             return None

@@ -178,8 +178,8 @@ class TimelineFollowerChange:
         self._touched: set[str] = set()
 
     def apply(self, change: TableChange) -> bool:  # noqa: PLR0911 - one for each kind
-        """Apply a change; return False if the table is doubtful.
-        Statistics and data columns do not concern time.
+        """Apply a change; return False if the table is doubtful. Changes of statistics and data columns
+        have no effect on timelines.
         """
         match change:
             case PutPartition():
@@ -219,7 +219,7 @@ class TimelineFollowerChange:
         return True
 
     def _create(self, table: TableInfo) -> bool:
-        """Follow the table, empty."""
+        """Follow the table, without partitions."""
         self._forget(table.name)
         settings = self._rules.settings(table)
         if settings is not None:
@@ -276,8 +276,8 @@ class TimelineFollowerChange:
         return not self._change.is_stale(name)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
-        """Set the storage form of a timeline. It publishes the table again: a write under way may contain the
-        former one.
+        """Set the storage form of a timeline, and mark the table as unpublished, because a write under way
+        may contain the former one.
         """
         self._change.set_form(name, period, column, form)
         self._touch(name)

@@ -31,8 +31,8 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad(TableLoad):
-    """One load. Its content counts only when taken; the next load continues an abandoned one, or a sweep
-    removes it later.
+    """One load. Its content counts only after ``take_load``; the next load continues an abandoned one, or
+    a sweep removes its content later.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TimelineLoad(TableLoad):
 
 
 class _Periods:
-    """Reads partitions with the period in their parameter."""
+    """Reads the values of partitions, and the periods in their parameters."""
 
     def __init__(self, settings: TableSettings) -> None:
         self._settings = settings
@@ -117,7 +117,7 @@ class _Periods:
 
 
 def parse_period(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
-    """Return the period named by a partition's own parameter; None for no name or an unknown one."""
+    """Return the period named by a partition's own parameter; None if it names none or an unknown period."""
     name = parameters.get(PARTITION_PERIOD)
     if not name:
         return None

@@ -43,7 +43,7 @@ _BEAT_EVERY: Final = 1_000
 
 
 class _Entry(NamedTuple):
-    """One part; entries are ordered as the parts are."""
+    """One part of the commit. Entries have the same order as the parts."""
 
     listed: bool
     write_id: int
@@ -86,7 +86,9 @@ class CommitParts:
         directory: Path | None = None,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """``directory`` is where a large transaction waits, the system's temporary directory by default."""
+        """``directory`` is for the temporary file of a large transaction; by default, it is the system's
+        temporary directory.
+        """
         self._writer = writer
         self._limits = limits
         self._beat = beat
@@ -105,7 +107,7 @@ class CommitParts:
             self._failure = error
 
     def keep(self) -> None:
-        """Keep the parts so far when the next call restarts."""
+        """Keep the parts so far, even if ``restart`` is called later."""
         self._mark = (len(self._entries), self._end)
 
     def clear(self) -> None:
@@ -131,10 +133,10 @@ class CommitParts:
         self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo, *, incomplete: str | None = None) -> None:
-        """Add files listed, because the source reports no write event for them; their part is marked with
-        ``"listed": true``.
+        """Add files that the relay listed because the source reports no write event for them; their part is
+        marked with ``"listed": true``.
 
-        ``incomplete`` says why these may not be all files of the write; replicas then load the table.
+        ``incomplete`` says why the write may have other files; replicas then load the table.
         """
         message = build_write_message(self._message.get("txnid"), element) | {"listed": True}
         if incomplete is not None:
@@ -201,7 +203,7 @@ class CommitParts:
 
 
 class _Spool:
-    """The temporary file: in memory up to ``MEMORY_BYTES``, then without a name on disk."""
+    """The temporary file: up to ``MEMORY_BYTES`` in memory, a larger one on disk without a name."""
 
     def __init__(self, directory: Path | None) -> None:
         where = str(directory) if directory is not None else None
@@ -217,7 +219,8 @@ class _Spool:
     def write(self, offset: int, body: bytes, *, leaves_space: bool) -> None:
         """Write at ``offset``; raise LimitExceeded if the volume would become too full.
 
-        Listed files are few, and the relay reads on without them only if it cannot list them.
+        Unless it ``leaves_space``, it does not check the volume: listed files are few, and the relay leaves
+        them out only if it cannot list them.
         """
         try:
             if leaves_space and offset + len(body) > self._checked:

@@ -59,8 +59,8 @@ class Piece(NamedTuple):
 class RecordWriter:
     """Writes the records of one notification.
 
-    A value has at most ``record_bytes_max`` bytes. One that cannot be split further may have up to
-    ``hard_bytes_max`` (default: the same), which must fit the topic's ``max.message.bytes``.
+    A record's value has at most ``record_bytes_max`` bytes. A value that cannot be split further may have up
+    to ``hard_bytes_max`` (default: the same), which must fit the topic's ``max.message.bytes``.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class RecordWriter:
         self._hard = max(record_bytes_max, hard_bytes_max or 0)
 
     def bodies(self, piece: Piece) -> list[bytes]:
-        """Return the values without their positions:
-        one, or several if ``piece`` is too large for one record; raise BadInput.
+        """Return the values of the records, without positions: several values if ``piece`` is too large
+        for one record. Raises BadInput.
         """
         body = write(self._fields(piece) | {"message": piece.message})
         if len(body) + self._head_bytes <= self._soft:
@@ -92,8 +92,8 @@ class RecordWriter:
         return [self._bounded_body(piece, part) for part in parts]
 
     def problem(self, piece: Piece, error: BadInput) -> bytes:
-        """Return the value without its position for a piece that cannot be written:
-        the reason and, if there is room, its text.
+        """Return the record value, without a position, for a piece that cannot be written: the reason and,
+        if there is room, the piece's text.
         """
         catalog, db, table = (to_printable(name) for name in (piece.catalog, piece.db, piece.table))
         named = Piece(to_printable(piece.kind) or "", catalog, db, table, {})

@@ -8,7 +8,7 @@ from state.errors import FilesUnavailable
 
 
 class ByteBudget:
-    """At most ``size_bytes_max`` bytes at a time; a larger request waits until it is the only one."""
+    """A limit of ``size_bytes_max`` bytes at a time; a larger request waits until it is the only one."""
 
     def __init__(self, size_bytes_max: int) -> None:
         assert size_bytes_max > 0, size_bytes_max

@@ -1,8 +1,9 @@
 """Bytes a second: rates that copies share.
 
-A step of a copy runs at once if all earlier ones have their share of the rate, and then takes its own share.
-So a rate holds on average, and no file is too large. If several threads wait, the most urgent kind of copy
-comes first, and within one kind the one that waits longest: replay waits for one step of a load at most.
+A step of a copy runs at once if the bytes of all earlier steps have had their time at this rate; the next
+step then waits for the time of this one. So a rate holds on average, and no file is too large for it. If
+several threads wait, the most urgent kind of copy comes first, and within one kind the one that waits
+longest: replay waits for one step of a load at most.
 
 A rate can change, or disappear, while threads wait.
 """
@@ -31,16 +32,16 @@ class ByteRate:
     """A limit of bytes per second for all users together; thread-safe."""
 
     def __init__(self, bytes_per_s: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """None: no limit."""
+        """None as ``bytes_per_s`` means no limit."""
         assert bytes_per_s is None or bytes_per_s > 0, bytes_per_s
         self._bytes_per_s = bytes_per_s
         self._clock = clock
         self._changed = threading.Condition()
         self._waiting: list[tuple[Urgency, int]] = []
-        """The least one has its turn once everything is paid for."""
+        """The waiting steps; the least one has its turn once the bytes before it have had their time."""
         self._order = count()
         self.paid_s = clock()
-        """When everything used so far is paid for."""
+        """When the bytes used so far have had their time."""
 
     @property
     def bytes_per_s(self) -> int | None:
@@ -48,7 +49,7 @@ class ByteRate:
         return self._bytes_per_s
 
     def change(self, bytes_per_s: int | None) -> None:
-        """Set the limit; unpaid bytes count at the new rate."""
+        """Set the limit; the new rate also applies to bytes that were used ahead of the rate."""
         assert bytes_per_s is None or bytes_per_s > 0, bytes_per_s
         with self._changed:
             now_s, before = self._clock(), self._bytes_per_s

@@ -47,7 +47,7 @@ UNITS: Final = (2, 3, 6, 10)
 CHUNKS_SPLIT: Final = 256
 """Chunks cut from a buffer by one call."""
 CELL_BYTES: Final = 1 << 20
-"""Bytes of a cell in all of them."""
+"""Bytes of a cell in all of these policies."""
 _JAVA_BUFFER_BYTES: Final = 32
 """HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit,
 padded with zeros."""
@@ -266,7 +266,7 @@ class _Blocks:
         return min(cell, self._group_bytes - self._position) if self._group_bytes else cell
 
     def _digest_group(self, units: Sequence[hashlib._Hash]) -> bytes:
-        """Return the digest of a group, which is that of its only block in a replicated file."""
+        """Return the digest of a group; in a replicated file, this is the digest of its only block."""
         digests = b"".join(unit.digest() for unit in units)
         return digests if self._count == 1 else _md5(_pad(digests))
 

@@ -120,7 +120,9 @@ class Copier:
         sweeps: bool = True,
         guard: Callable[[], None] = _allow,
     ) -> None:
-        """Calls ``guard`` before a copy starts and right before it appears; its error prevents that."""
+        """Calls ``guard`` before a copy starts and right before it gets its final name; an error of
+        ``guard`` prevents that.
+        """
         assert attempts_max >= 1, attempts_max
         file_systems.trust(allowed.roots)
         self._file_systems = file_systems
@@ -146,7 +148,7 @@ class Copier:
         return copied
 
     def settle(self, directory: Location) -> None:
-        """Make all copies durable published in a directory; raise FilesUnavailable.
+        """Make all copies published in a directory durable; raise FilesUnavailable.
 
         Needed even after a skipped copy: a kill may have stopped the process that made it before this step.
         """
@@ -225,7 +227,7 @@ class Copier:
     def _attempt(
         self, origin: FileOrigin, origins: list[FileOrigin], target: Location, transfer: Transfer
     ) -> tuple[int, bool]:
-        """Return the size, and whether the content was there already."""
+        """Copy the content from one location; return its size, and whether the target had it already."""
         files = self._file_systems.of(origin.location)
         with mark_source_errors():
             before = files.stat(origin.location)
@@ -252,7 +254,7 @@ class Copier:
         before: FileState,
         transfer: Transfer,
     ) -> None:
-        """Copy all bytes to ``writer``, and check that they are the right ones."""
+        """Copy all bytes to ``writer``, and check that they are the required content."""
         files = self._file_systems.of(origin.location)
         if origin.checksum is None:
             self._move(files, reader, writer, before, transfer)
@@ -271,7 +273,7 @@ class Copier:
         transfer: Transfer,
         digest: Digest | None = None,
     ) -> None:
-        """Copy all bytes and add them to ``digest``; inside the kernel if there is none."""
+        """Copy all bytes and add them to ``digest``; without a digest, copy inside the kernel."""
         moved = 0
         if digest is None:
             moved = transfer.copy_in_kernel(files, reader, writer, before.size_bytes)
@@ -300,7 +302,7 @@ class Copier:
             raise ContentDiffers
 
     def _require_unchanged(self, origin: FileOrigin, origins: list[FileOrigin], before: FileState) -> None:
-        """Check, for content without a verifiable checksum, that the file did not change while copied.
+        """Check, for content without a verifiable checksum, that the file did not change during the copy.
 
         For the source path, check also that the change manager has not received the recorded file meanwhile,
         which happens just before another file replaces it.

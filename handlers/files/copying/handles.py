@@ -21,8 +21,8 @@ together."""
 class CopyHandle:
     """One submitted copy.
 
-    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock
-    and no event.
+    A transaction has as many handles as files until its commit, so a handle is small: it owns one lock and no
+    event.
     """
 
     __slots__ = ("_cancelled", "_done", "_error", "_pending", "_result", "task")
@@ -85,7 +85,8 @@ class CopyHandle:
 
 
 class UnsettledCopies:
-    """The copies of one worker published, and end once their directories are durable; used by that worker.
+    """The copies that one worker has published; they end once their directories are durable. Only that worker
+    uses it.
 
     One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is
     not durable.
@@ -107,7 +108,7 @@ class UnsettledCopies:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next copy must wait for the end of these."""
+        """Whether the next copy must wait until these copies have ended."""
         return len(self._copies) >= self._files_max or time.monotonic() - self._since_s >= UNSETTLED_S
 
     def add(self, handle: CopyHandle, copied: Copied) -> None:
@@ -117,7 +118,9 @@ class UnsettledCopies:
         self._copies.append((handle, copied))
 
     def settle(self) -> None:
-        """Make all copies durable and end them; those of a directory that fails end with the error."""
+        """Make all copies durable and end them; if that fails for a directory, its copies end with the
+        error.
+        """
         copies, self._copies = self._copies, []
         failures: dict[str, BaseException | None] = {}
         for handle, copied in copies:

@@ -45,8 +45,8 @@ def list_origins(
 ) -> list[FileOrigin]:
     """Return the one or two locations of the content of ``source``, in the order to try them.
 
-    The checksum of an encrypted file is that of its stored bytes, which makes it useless. Raises UnsafePath
-    if a location lies outside ``allowed``.
+    The checksum of an encrypted file is useless, because it is the checksum of the stored bytes. Raises
+    UnsafePath if a location lies outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
     checksum = None if is_encrypted else parse_checksum(recorded, source.checksum)
@@ -60,8 +60,8 @@ def list_origins(
 
 
 def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[Exception]) -> TidelineError:
-    """Return the error for a failed copy: a transient one if there is any, then a refused one, and FileLost
-    only without either.
+    """Return the error for a failed copy: a transient one if there is any, otherwise a refusal if there is
+    any, otherwise FileLost.
     """
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):
@@ -106,7 +106,7 @@ class CrcTypes:
         """Return whether ``copied``, the digest of the bytes copied from ``location``, proves the recorded
         content.
 
-        ``read_again`` adds the content of ``location`` to a digest; and may raise its own errors.
+        ``read_again`` adds the content of ``location`` to a digest, and may raise its own errors.
         """
         if copied.proves(checksum.recorded):
             return True

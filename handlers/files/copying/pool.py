@@ -1,8 +1,8 @@
 """Copies many files at once: workers around one ``Copier``,
 with a bounded queue and a bound on bytes in flight.
 
-``beat`` is called while a caller waits, whenever bytes have moved, a copy has ended or one waits for its rate
-since the last look. So a copy of hours sends heartbeats, and one that transfers nothing does not.
+While a caller waits, the pool calls ``beat`` whenever bytes have moved, a copy has ended, or a copy waits for
+its rate. So a copy of hours sends heartbeats, and one that transfers nothing does not.
 
 A worker is a job of threads that many pools share (``handlers.shared_threads``). It starts with a new copy if
 the pool has fewer than ``workers``, and ends when the queue is empty. So a pool without copies costs no
@@ -85,9 +85,9 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Copy with at most ``workers`` of ``threads``, which are the pool's own if not given; the threads of
-        callers call ``beat`` while they wait for copies that make progress. ``load_threads`` make the copies
-        within ``as_load`` if given.
+        """Copy with at most ``workers`` of ``threads``; without ``threads``, the pool creates its own.
+        Callers that wait for copies call ``beat`` in their threads while the copies make progress. If
+        ``load_threads`` are given, they make the copies within ``as_load``.
 
         ``throttle`` limits the bytes that all workers together read for copies; none by default. The pool
         closes it.
@@ -162,7 +162,7 @@ class CopyPool:
         return [outcome for outcome in outcomes if isinstance(outcome, Copied)]
 
     def _wait_for_outcome(self, handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
-        """Wait for one copy, and report progress meanwhile, including that of other copies."""
+        """Wait for one copy, and meanwhile report the progress of all copies."""
         while not handle.done:
             left_s = _POLL_S if deadline is None else min(_POLL_S, deadline - time.monotonic())
             if left_s <= 0:
@@ -193,7 +193,7 @@ class CopyPool:
 
     @contextmanager
     def as_load(self) -> Iterator[None]:
-        """Let the copies of a block give way to those that replay needs."""
+        """Let the copies that a block submits give way to the copies that replay needs."""
         before, self._throttle.urgency = self._throttle.urgency, Urgency.LOAD
         try:
             yield
@@ -271,7 +271,7 @@ class CopyPool:
             return self._pop() if self._queue else None
 
     def _pop(self) -> CopyHandle:
-        """Take the next copy, which counts as running from here on; with the lock."""
+        """Take the next copy, which counts as running from now on; the caller holds the lock."""
         handle = self._queue.popleft()
         self._running.add(handle)
         self._room.notify()

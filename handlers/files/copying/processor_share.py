@@ -21,9 +21,13 @@ from handlers.files.copying.byte_rates import ByteRate, Urgency
 
 
 SHARE: Final = 0.25
-"""Of one processor, so that a load ends however much is replayed."""
+"""Share of one processor that the copies of loads have while events are applied, so that a load ends
+however much is replayed.
+"""
 HOLD_S: Final = 0.25
-"""A commit is read, decoded and sent to its policies before its events are applied."""
+"""How long the share lasts after events were applied: the next commit is first read, decoded and sent to
+its policies.
+"""
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -33,12 +37,12 @@ class ProcessorShare:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._rate = ByteRate(None, clock=clock)
-        """Of microseconds, in place of bytes."""
+        """A rate of microseconds, in place of bytes."""
         self._lock = threading.Lock()
         self._replaying = 0
         """Policies that apply events now."""
         self._ended_s = -math.inf
-        """When one of them ended last."""
+        """When a policy last stopped applying events."""
 
     @contextmanager
     def replaying(self) -> Iterator[None]:

@@ -34,7 +34,7 @@ class Throttle:
         self._waiting = 0
         self._waited_s = 0.0
         self.urgency = urgency
-        """Of the copies from now on."""
+        """The urgency of the copies from now on."""
 
     @property
     def is_limited(self) -> bool:
@@ -48,7 +48,7 @@ class Throttle:
 
     @property
     def waited_s(self) -> float:
-        """For how long threads have waited because of a limit, all of them together."""
+        """How long all threads together have waited because of a limit."""
         return self._waited_s
 
     def step_bytes(self) -> int:
@@ -57,7 +57,7 @@ class Throttle:
         return min([STEP_BYTES_MAX, *(limit for limit in limits if limit is not None)])
 
     def use(self, size_bytes: int) -> None:
-        """Wait until the bytes are within all rates, or the end of the throttle."""
+        """Wait until the bytes are within all rates, or until the throttle is closed."""
         if not self.is_limited:
             return
         self._count(1)
@@ -69,7 +69,9 @@ class Throttle:
             self._count(-1, self._clock() - began_s)
 
     def use_processor(self, seconds: float) -> None:
-        """Wait for the time that replay has before the next copy, if this one gives way to it."""
+        """If copies give way to replay now, wait before the next one until replay has had its share of the
+        processor.
+        """
         if self._processor is not None and self.urgency > Urgency.REPLAY:
             self._processor.use(seconds, self.urgency, lambda: self._is_closed)
 

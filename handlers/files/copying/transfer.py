@@ -53,7 +53,7 @@ class SourceFailed(Exception):  # noqa: N818
 
 
 class ContentDiffers(Exception):  # noqa: N818 - likewise
-    """The bytes are not the recorded ones, or changed while read."""
+    """The bytes are not the recorded ones, or they changed during the reading."""
 
 
 # N801: used like a function; a class, because a generator costs as much as a system call
@@ -143,8 +143,8 @@ class Transfer:
     def copy_in_kernel(
         self, files: FileSystem, reader: ReadStream, writer: WriteStream, size_bytes: int
     ) -> int:
-        """Copy up to ``size_bytes`` inside the kernel and return their number;
-        0 if that is not possible, or if there are none.
+        """Copy up to ``size_bytes`` inside the kernel and return their number; 0 if that is not possible,
+        or at the end of the file.
         """
         moved = 0
         while moved < size_bytes and (step := files.transfer(reader, writer, self.step_bytes())):

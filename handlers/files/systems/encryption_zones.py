@@ -41,8 +41,8 @@ def is_encrypted(blind: Any, location: Location) -> bool:
     """Return whether a file is encrypted; raise the client's error if the file fails to open for another
     reason.
 
-    ``blind`` is a client without key server. It does not remember the answer, because a directory may become
-    a zone once it is empty.
+    ``blind`` is a client without key server. The answer is not cached, because a directory may become a zone
+    once it is empty.
     """
     try:
         blind.read(location.path).close()
@@ -54,7 +54,7 @@ def is_encrypted(blind: Any, location: Location) -> bool:
 
 
 def find_zone_error(error: Exception, location: Location) -> FilesUnavailable | None:
-    """Return the error of Tideline's tree for one that concerns encryption; None for another."""
+    """Return the error of Tideline's tree for an error that concerns encryption; None for any other."""
     text, path = str(error), printable(str(location))
     if _NO_PROVIDER in text:
         return FilesUnavailable(

@@ -82,8 +82,8 @@ class HdfsFiles:
     """Files on HDFS."""
 
     def __init__(self, client: Any, blind: Any = None) -> None:
-        """``blind`` is a client without key server; None without a configured one, so that encrypted files
-        are unreadable.
+        """``blind`` is a client without key server. It is None if no key server is configured; encrypted
+        files are then unreadable.
         """
         self._client = client
         self._blind = blind

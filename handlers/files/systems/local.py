@@ -275,8 +275,8 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def _forget_checksum(directory: int, name: str) -> None:
-    """Remove ``.NAME.crc``, which Hadoop writes next to a local file; it would refuse to read other content
-    under the name.
+    """Remove ``.NAME.crc``, which Hadoop writes next to a local file; because of that file, Hadoop would
+    refuse to read other content under the name.
     """
     checksum = f".{name}.crc"
     with suppress(FileNotFoundError):

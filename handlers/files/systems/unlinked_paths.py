@@ -33,7 +33,7 @@ class _How(ctypes.Structure):
 
 
 class TrustedRoots:
-    """Directories whose own paths may contain symbolic links. Only additions, so any thread may look."""
+    """Directories whose own paths may contain symbolic links. Thread-safe, because roots are only added."""
 
     def __init__(self) -> None:
         self._roots: tuple[tuple[str, str], ...] = ()
@@ -64,7 +64,9 @@ class TrustedRoots:
 
 @cache
 def _opener() -> Callable[[int, str, int], int]:
-    """Return the kernel's way to open a path without links, or the one that works everywhere."""
+    """Return the function that opens a path without links: with one system call if the kernel supports
+    that, otherwise by component.
+    """
     try:
         os.close(open_at_once(_AT_FDCWD, "/", DIRECTORY))
     except OSError:

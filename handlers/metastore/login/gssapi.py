@@ -70,7 +70,7 @@ _PRINCIPAL: Final = _oid(_PRINCIPAL_OID)
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Return the library with the types of its arguments; raise LoginFailed if not installed."""
+    """Return the library with the types of its arguments; raise LoginFailed if it is not installed."""
     try:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:
@@ -181,8 +181,8 @@ class Context:
         return result
 
     def unwrap(self, token: bytes) -> tuple[bytes, bool]:
-        """Return the message of a token and whether it has encryption; raise GssapiError if changed on its
-        way.
+        """Return the message of a token and whether it has encryption; raise GssapiError if it was changed
+        on its way.
         """
         minor, state, output = c_uint32(), c_int(), _Buffer()
         major = self._library.gss_unwrap(

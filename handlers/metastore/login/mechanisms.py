@@ -139,10 +139,10 @@ class Kerberos:
         return token
 
     def discard_refused_tickets(self) -> None:
-        """Discard the tickets of the keytab after a refusal by the metastore:
-        with a new key it refuses those for its old one.
+        """Discard the tickets of the keytab after a refusal by the metastore: after a change of its key, it
+        refuses tickets for the old key.
 
-        If only the KDC failed, they stay, because they are still good for other servers.
+        If only the KDC failed, the tickets stay, because they are still good for other servers.
         """
         if self._has_ticket and self._login.keytab is not None:
             destroy_ticket_cache(_ticket_cache(self._login))
@@ -164,8 +164,8 @@ class Kerberos:
             raise self._failed("a call cannot be signed or encrypted", error) from error
 
     def unwrap(self, token: bytes) -> bytes:
-        """Return the message; raise LoginFailed if changed on its way, or is not encrypted although agreed
-        on.
+        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although
+        both sides agreed on encryption.
         """
         try:
             message, encrypted = self._context.unwrap(token)

@@ -59,7 +59,7 @@ class MessageProtection(Protocol):
         """Return the token for a message; raise LoginFailed."""
 
     def unwrap(self, token: bytes) -> bytes:
-        """Return the message of a token; raise LoginFailed if changed on its way."""
+        """Return the message of a token; raise LoginFailed if it was changed on its way."""
 
 
 class Mechanism(Protocol):

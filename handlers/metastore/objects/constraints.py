@@ -113,8 +113,8 @@ class ConstraintCalls(Session):
         return {kind: self.constraints(kind, db, table) for kind in kinds}
 
     def foreign_keys_to(self, db: str, table: str) -> list[SQLForeignKey]:
-        """Return the columns of all foreign keys that refer to a table;
-        none from Hive 2.3, which lists only those of a named table.
+        """Return the columns of all foreign keys that refer to a table; empty for Hive 2.3, which lists
+        only the foreign keys of a named table.
         """
         if self.hive_version < V3_1:
             return []

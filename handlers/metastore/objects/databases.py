@@ -103,7 +103,7 @@ class DatabaseCalls(Session):
         self._invoke(_DROP_FUNCTION, db, name)
 
     def config_value(self, key: str, default: str = "") -> str:
-        """Return one of the server's settings, or ``default`` if not set.
+        """Return one of the server's settings, or ``default`` if it is not set.
 
         Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are
         revealed.

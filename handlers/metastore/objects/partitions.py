@@ -151,8 +151,8 @@ class PartitionCalls(Session):
         return partitions
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (up to 32,767) or all partitions,
-        sorted by name, in a list that is the caller's.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list
+        that the caller may change.
 
         If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises
         ServerFault.
@@ -213,8 +213,8 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, identified by their values;
-        raise InvalidRequest if one does not exist, and then change none in its request.
+        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist; no
+        partition of the same request changes then.
 
         Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its
         transactional listener refuses a second event in one request ("Invalid attempt to overwrite a
@@ -253,7 +253,7 @@ class PartitionCalls(Session):
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(
-            # Without it, 4.x answers this request (and no other) with a NullPointerException
+            # Without the catalog, 4.x answers this request (and no other) with a NullPointerException
             catName=CATALOG,
             dbName=db,
             tableName=table,

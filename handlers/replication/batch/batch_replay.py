@@ -40,12 +40,14 @@ they count as a failure of the event's table.
 
 @dataclass(frozen=True, slots=True)
 class OnTarget:
-    """An earlier run has applied the event, and only the state must record it."""
+    """The way for an event that an earlier run has applied: only the state must record it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The event has no effect left: a later event supersedes it, or an earlier one includes its change."""
+    """The way for an event without an effect left: a later event supersedes it, or an earlier one includes
+    its change.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,9 @@ class BatchReplay:
         return reason
 
     def _apply_joined(self, events: Sequence[Joinable]) -> bool:
-        """Apply events together; return False if the target refuses: each then waits for its turn."""
+        """Apply events together; return False if the target refuses that: each event then waits for its
+        turn.
+        """
         if self._dispatcher.apply_joined(join(events)):
             self._joiner.confirm(events)
             return True

@@ -28,7 +28,7 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Result of a lane."""
+    """The result of a job in a lane."""
 
     table: Table | None
     """The target's table afterwards, as far as the lane knows it."""

@@ -75,8 +75,7 @@ OF_TABLES: Final = (
 
 
 def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[int]) -> list[Joinable]:
-    """Return the events to apply together with ``first``, which is the first of them; ``coming`` are those
-    after it.
+    """Return ``first`` and the events to apply together with it; ``coming`` are the events after it.
 
     ``writers`` are the transactions that hold a write id of the table now.
     """
@@ -95,7 +94,7 @@ def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[i
 
 
 def _saves_calls(joined: Sequence[Joinable]) -> bool:
-    """Whether one call for all of them is faster than separate calls."""
+    """Whether one call for all events is faster than separate calls."""
     return not isinstance(joined[0], PartitionsDropped) or len(joined) >= DROPS_MIN
 
 
@@ -150,7 +149,7 @@ def _continues(joined: Sequence[Joinable], event: Joinable) -> bool:
 
 
 def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
-    """Whether no earlier event alters one of the altered partitions."""
+    """Whether no earlier event alters a partition that ``event`` alters."""
     try:
         earlier = {
             repr(item.value.values)
@@ -186,9 +185,10 @@ class EventJoiner:
         self._refused: set[str | None] = set()
 
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
-        """Forget the last batch; ``events`` are those of the next one that may concern the policy.
+        """Forget the last batch; ``events`` are the next batch's events that may concern the policy.
 
-        Joins none up to ``uncertain_up_to``: it is unknown which transactions hold their table's write ids.
+        Events up to ``uncertain_up_to`` are not joined, because it is unknown which transactions hold write
+        ids of their tables.
         """
         self._events = events
         self._places = {

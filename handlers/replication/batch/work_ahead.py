@@ -80,7 +80,7 @@ CANDIDATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AppliedAhead:
-    """An event that ran ahead of its turn, with those joined to it."""
+    """An event that ran ahead of its turn, with the events joined to it."""
 
     events: Sequence[Event]
     done: Done
@@ -114,7 +114,7 @@ class WorkAhead:
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
         """Start the events of a batch that may start; ``events`` are those that may concern the policy; the
-        state contains all before them.
+        state contains all events before them.
 
         ``merged`` are the ids of events to leave out. Of transactions up to ``unknown_txn_id``, the state
         does not know the tables.
@@ -173,7 +173,7 @@ class WorkAhead:
 
     def _is_in_load(self, event: Event, table: str) -> bool:
         """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and
-        would treat its statistics as late ones.
+        would treat the event's statistics as late.
         """
         loads = self._context.tables.loads
         write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None
@@ -235,8 +235,8 @@ class WorkAhead:
 def find_predecessors(
     events: Iterable[Event], tables_of: Callable[[int], Iterable[str] | None]
 ) -> dict[int, int]:
-    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on;
-    0 if there is none.
+    """Return, for each event of a table, the id of the last earlier event in ``events`` that it depends on; 0
+    if there is none.
 
     ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None
     if unknown.

@@ -68,8 +68,8 @@ def remove_unreliable(items: Iterable[Table | Partition], owner: Table, source: 
 
 
 def keep_table_mark(table: Table, name: str, write_id: int | None, context: Context) -> None:
-    """Give ``table``, the next state of the target's table ``name``,
-    the mark that the table has, unless a transaction changes it.
+    """Give ``table``, the next state of the target's table ``name``, the mark of the present table, unless a
+    transaction changes the mark.
 
     Raises NotFound if the target has no such table.
     """
@@ -86,8 +86,8 @@ def keep_partition_marks(
     write_id: int | None,
     context: Context,
 ) -> None:
-    """Give the next states of the target's partitions the marks that these have,
-    unless a transaction changes them.
+    """Give the next states of the target's partitions the marks of the present partitions, unless a
+    transaction changes them.
 
     ``names`` are the current names of the partitions, in the same order. A partition that the target lacks
     keeps the mark in its object.
@@ -119,8 +119,8 @@ def follow_truncated_table(table: str, write_id: int | None, context: Context) -
 def follow_truncated_partitions(
     table: str, names: Sequence[str], write_id: int | None, context: Context
 ) -> None:
-    """Do the same for partitions; record those that the source has changed since, for
-    ``complete_renamed``.
+    """Remove the marks of truncated partitions in the same way; record the partitions that the source has
+    changed since, for ``complete_renamed``.
     """
     if write_id is None:
         return
@@ -142,8 +142,8 @@ def follow_truncated_partitions(
 def note_mixed_marks(
     table: str, partitions: Sequence[Partition], names: Sequence[str], context: Context
 ) -> None:
-    """Record the partitions of a change that have the mark,
-    for ``complete_committed``, if others of it do not have it.
+    """Record the partitions of a change that have the mark, for ``complete_committed``, if other
+    partitions of the change do not have it.
     """
     marked = [name for name, each in zip(names, partitions, strict=True) if _has_mark(each)]
     if 0 < len(marked) < len(names):
@@ -151,8 +151,8 @@ def note_mixed_marks(
 
 
 def complete_committed(table: str, context: Context) -> None:
-    """Remove the marks of recorded partitions that the source does
-    not have after the commit of a transaction that wrote them.
+    """After the commit of a transaction that wrote recorded partitions, remove those of their marks that
+    the source does not have.
     """
     if (unchecked := context.tables.unchecked_marks.get(table)) is None:
         return
@@ -161,8 +161,8 @@ def complete_committed(table: str, context: Context) -> None:
 
 
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
-    """Remove the marks of truncated partitions of a renamed table,
-    now called ``name``, that the source does not have.
+    """Remove those marks of truncated partitions that the source does not have; their table was renamed to
+    ``name``.
 
     If the source has given the table yet another name, the partitions stay recorded until the replay of that
     rename.
@@ -198,8 +198,8 @@ def _has_mark(item: Table | Partition) -> bool:
 
 
 def _settle_mark(item: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
-    """Replace the mark of ``item`` by that of ``present``;
-    remove it if there is none, or if ``item`` is late and has other numbers.
+    """Replace the mark of ``item`` by that of ``present``; remove it if ``present`` has no mark, or if
+    ``item`` is late and has other numbers.
     """
     _remove_mark(item)
     if _has_mark(present) and not (is_late and _read_numbers(item) != _read_numbers(present)):
@@ -211,8 +211,8 @@ def _read_numbers(item: Table | Partition) -> dict[str, str]:
 
 
 def _is_late(table: str, write_id: int | None, context: Context) -> bool:
-    """Whether a change under ``write_id``, which no open transaction holds,
-    came after its transaction; one that a load contains did not.
+    """Whether a change under ``write_id``, which no open transaction holds, came after the end of its
+    transaction; False for a change that a load contains.
     """
     return write_id is not None and not context.tables.loads.contains_write(table, write_id)
 

@@ -148,8 +148,8 @@ def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
     """Return the file that a property names;
     None if it names none, or one that both clusters reach by the same URL.
 
-    A URL without scheme or host is of the default file system, which the table's location ``beside`` shows.
-    Raises UnsafePath and Unsupported.
+    A URL without scheme or host is of the default file system, which is that of the table's location
+    ``beside``. Raises UnsafePath and Unsupported.
     """
     if key.lower() not in SCHEMA_URLS or url.strip().lower() in {"", NO_SCHEMA}:
         return None
@@ -191,8 +191,8 @@ def describe_schemas(
 ) -> T:
     """Return a copy of a table or partition whose properties describe the content of its schemas.
 
-    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds earlier
-    results. Raises UnsafePath for a schema outside of ``allowed``, if given.
+    A URL on the target that does not name a copy stays, so that it counts as a difference. ``digests`` holds
+    earlier results. Raises UnsafePath for a schema outside of ``allowed``, if given.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item

@@ -74,8 +74,8 @@ def _copy_columns(event: TableAltered, name: str, context: Context) -> None:
 
 
 def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[Partition, Partition]]:
-    """Return some partitions of the source that existed before the event,
-    each with that of the target's table ``name``.
+    """Return some partitions of the source that existed before the event, each with its counterpart in the
+    target's table ``name``.
     """
     table, policy = event.after.value, context.policy
     try:

@@ -75,12 +75,12 @@ def drop(event: ConstraintDropped, context: Context) -> None:
 
 @contextmanager
 def keep_constraints(table: str, context: Context) -> Iterator[None]:
-    """Add constraints again that the target's table loses when
-    the block drops another table with constraints of equal names.
+    """Add the constraints again that the target's table loses when the block drops another table with
+    constraints of equal names.
 
-    Hive then removes those of all tables, even in other databases: names and positions alone are the primary
-    key of its objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is
-    loaded under the later name of the other.
+    In such a drop, Hive removes the constraints of these names from all tables, even in other databases:
+    names and positions alone are the primary key of its objects (``MConstraint``; seen with 4.2). Two tables
+    have equal names while one of them is loaded under the later name of the other.
     """
     db = context.policy.target_db
     before = context.target.all_constraints(db, table)
@@ -93,8 +93,8 @@ def keep_constraints(table: str, context: Context) -> Iterator[None]:
 
 
 def group_by_constraint(kind: ConstraintKind[Any], columns: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return the columns of each constraint by its name in lower case: one call adds each, and it may have
-    several columns.
+    """Return the columns of each constraint by its name in lower case: one call adds each constraint,
+    which may have several columns.
     """
     named: dict[str, list[Any]] = {}
     for column in columns:

@@ -122,7 +122,7 @@ def select_own_parameters(database: Database) -> dict[str, str]:
 
 
 def is_replication_parameter(key: str) -> bool:
-    """Whether a database parameter belongs to replication: do not copy it."""
+    """Whether a database parameter belongs to replication and must not be copied."""
     return key.startswith(("repl.", "hive.repl.", "tideline."))
 
 

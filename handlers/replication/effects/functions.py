@@ -136,5 +136,5 @@ def load(event_id: int, context: Context) -> None:
 
 
 def _entry_name(function: str) -> str:
-    """Return the listed name of a function; no table can have it."""
+    """Return the name under which a function is listed, which no table can have."""
     return f"{function}()"

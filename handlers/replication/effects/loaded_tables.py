@@ -110,8 +110,8 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
 
 
 def apply_rename(event: Event, move: Rename, context: Context) -> str:
-    """Apply a rename of or to a table that waits for its load or has one, or of a table that enters the
-    policy.
+    """Apply a rename if one of its names belongs to a table that waits for its load or was loaded, or if
+    it brings a table into the policy.
     """
     covers, loads = context.policy.covers, context.tables.loads
     old, new = move.before[1], move.after[1]
@@ -130,8 +130,8 @@ def apply_rename(event: Event, move: Rename, context: Context) -> str:
 
 
 def remember_rename(event: Event, move: Rename, context: Context) -> None:
-    """Record a rename that the target already has: the entries of loads follow it as they would at its
-    application.
+    """Record a rename that the target already has: the entries of loads follow it as if replay had applied
+    it.
     """
     covers, loads = context.policy.covers, context.tables.loads
     enters = not covers(*move.before) or starts_or_stops(move, context.policy)

@@ -105,7 +105,7 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
     """Replace the target's partitions by the event's; skip partitions that do not exist.
 
-    Their locations stay, except for plain partitions that the source moved. It copies the files of these
+    Their locations stay, except for plain partitions that the source moved; replay copies the files of these
     first.
     """
     assert event.table is not None
@@ -204,7 +204,9 @@ def drop(event: PartitionsDropped, context: Context) -> None:
 
 
 def _drop(event: PartitionsDropped, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Drop the partitions together. One costs the metastore a third by the call for a single partition."""
+    """Drop the partitions in one call. For a single partition, the call for one takes the metastore a
+    third of the time.
+    """
     db, table = context.policy.target_db, event.table or ""
     if len(names) == 1:
         (spec,) = event.specs
@@ -221,8 +223,8 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Record the partitions whose object contains a write id as touched by its transaction, if its rows have
-    a replica.
+    """Record partitions whose object contains a write id as touched by the transaction of that write id,
+    if the table's rows have a replica.
     """
     if not context.policy.copies_rows(table or ""):
         return

@@ -49,7 +49,7 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 
 
 def delete(event: StatisticsDeleted, context: Context) -> None:
-    """Delete the statistics of a column; skip missing ones, and those of a dropped table.
+    """Delete the statistics of a column; do nothing if they are missing or the table was dropped.
 
     Hive refuses the deletion for transactional tables, so no source logs it. An event without a column
     deleted all statistics in Hive 3.1, and none in 4.2; the source's present statistics show which.
@@ -105,7 +105,7 @@ def _write(statistics: ColumnStatistics, table: str, write_id: int | None, conte
 
 
 def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Context) -> bool:
-    """Remove the statistics of columns that the target's table does not have; return whether there were some.
+    """Remove the statistics of columns that the target's table does not have; return whether there were any.
 
     A repeated event may find its columns dropped or renamed, if the later ALTER_TABLE was applied before a
     restart.
@@ -121,7 +121,7 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     rename.
 
     A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
-    after its event. Hive 4.2 does that by its own call, which it logs at the source; no event shows the
+    after its event. Hive 4.2 does that by a separate call, which it logs at the source; no event shows the
     behaviour of 4.0 and 4.1. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value

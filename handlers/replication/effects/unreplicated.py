@@ -200,9 +200,9 @@ def _leave_out(event: Event, table: str, obstacle: Obstacle, context: Context) -
 
 
 def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
-    """Return whether the target has the table, renamed like that of the source.
+    """Return whether the target has the table, after giving it the same new name as at the source.
 
-    Its old name may soon belong to another table. No name of it is replicated from now on.
+    Its old name may soon belong to another table. The table is not replicated from now on, under any name.
     """
     move = find_rename(event)
     if move is not None and context.policy.covers(*move.before):
@@ -216,8 +216,8 @@ def _keep_rows(event: TableAltered, table: str, context: Context) -> bool:
 
 
 def _is_on_target(table: str, context: Context) -> bool:
-    """Whether the target has a replicated table of this name;
-    one with its own obstacle is not of the replica.
+    """Whether the target has a replicated table of this name; a table that has an obstacle itself does not
+    belong to the replica.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)
@@ -249,11 +249,12 @@ def record_obstacle(loaded: LoadedTable, context: Context) -> None:
 
 
 def record_existing(event_id: int, context: Context) -> None:
-    """Record tables of the source with an obstacle and without an event so far: those that the target lacks.
+    """Record tables of the source that have an obstacle, and that no event has shown so far, if the target
+    lacks them.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only
-    after their next event. It records those that the target has in the same form, too: a version that did not
-    recognise their kind has replicated a part.
+    after their next event. Tables that the target has in the same form are recorded, too: a version that did
+    not recognise their kind has replicated a part.
     """
     policy = context.policy
     try:

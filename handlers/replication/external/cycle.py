@@ -67,7 +67,7 @@ class TableProblem:
 
 @dataclass(slots=True)
 class CycleProgress:
-    """A cycle while it runs, and its result; read by any thread."""
+    """A cycle while it runs, and its result. Any thread may read it."""
 
     began_s: float
     tables: int = 0
@@ -156,7 +156,7 @@ class ExternalCycle:
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
 
     def _write_list(self, tables: Iterable[TableDirectories]) -> None:
-        """Write the list of directories atomically: a reader sees the old or the new one; raise
+        """Write the list of directories atomically: a reader sees the old or the new list. Raises
         FilesUnavailable.
         """
         if self._settings.list_directory is None:
@@ -188,8 +188,8 @@ class ExternalCycle:
                 yield TableProblem((each.table,), each.root, NotFound.code, reason)
 
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
-        """Return each directory once with its place on the target,
-        and the problems of those that have none.
+        """Return each directory once with its place on the target, and the problems of the directories
+        without a place.
         """
         problems: list[TableProblem] = []
         places: dict[str, str] = {}

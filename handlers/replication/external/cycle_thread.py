@@ -81,17 +81,17 @@ class ExternalThread:
         self._running: CycleProgress | None = None
         self._copies: CopyPool | None = None
         self.last: CycleProgress | None = None
-        """The last cycle that ended; for any thread."""
+        """The last cycle that ended; thread-safe."""
         self.last_complete_s = records.last_complete_s()
-        """When the last complete cycle began, as Unix time; for any thread."""
+        """When the last complete cycle began, as Unix time; thread-safe."""
 
     @property
     def running(self) -> CycleProgress | None:
-        """The cycle that runs; for any thread."""
+        """The cycle that runs; thread-safe."""
         return self._running
 
     def totals(self) -> ExternalTotals:
-        """Return the totals, with the cycle that runs; for any thread."""
+        """Return the totals, with the cycle that runs; thread-safe."""
         return self._totals.plus(self._running)
 
     def step(self) -> float:

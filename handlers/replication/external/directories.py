@@ -50,7 +50,7 @@ class TreeProblem:
 
 @dataclass(slots=True)
 class TreeCounts:
-    """Progress so far; changed under a lock, read by any thread."""
+    """Progress so far. Changes hold a lock; any thread may read it."""
 
     directories: int = 0
     missing: int = 0
@@ -109,10 +109,11 @@ class DirectoryCopier:
         self.counts = TreeCounts()
 
     def compare(self, tree: Tree) -> ComparedDirectory | None:
-        """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
+        """Compare both sides; None if the source's directory does not exist and there is nothing to do."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        # The target first: the source then has files that replay puts there in between, or has removed them.
+        # List the target first: if replay adds a file to the target in between, the source has this file, or
+        # has removed it.
         target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
         delete = self._delete or tree.is_replaced
         if listed is None and (tree.depth == 0 or not delete):
@@ -130,7 +131,8 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record by the plan; ``outcomes`` are those of its copies, if a job has made them.
+        """Copy, remove and record by the plan; ``outcomes`` are the outcomes of the plan's copies, if a job
+        has made them.
 
         Raises the first failure of a copy after everything else is done. If all copies of a batch fail, it
         does not try the next.

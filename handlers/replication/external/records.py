@@ -19,7 +19,7 @@ _COMPLETE: Final = b"complete"
 
 
 class CopyRecords:
-    """The records of one policy; for any thread."""
+    """The records of one policy; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -63,7 +63,9 @@ class TreeCopier:
             self._copy_batch(threads)
 
     def _begin(self, tree: Tree) -> ComparedDirectory | None:
-        """Compare a directory, and finish it if it need not wait for a job; None if nothing follows."""
+        """Compare a directory, and finish it if it need not wait for a job; None if nothing more is to be
+        done.
+        """
         compared = self._compare(tree)
         if compared is not None and not self._waits(compared):
             self._finish(compared)

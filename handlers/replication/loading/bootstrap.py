@@ -168,8 +168,8 @@ def _prepare_target(
 ) -> None:
     """Create the target database with the marks of a bootstrap, or put them on an existing one.
 
-    If there is nothing to load, it is finished at once: an id left there by an earlier replica would hide
-    events.
+    If there is nothing to load, the database gets the new ``repl.last.id`` at once, because an id left there
+    by an earlier replica would hide events.
     """
     marks = {BOOTSTRAP: PENDING, NO_COMPACTION: "true"} if names else {LAST_ID: str(event_id)}
     try:

@@ -45,7 +45,7 @@ _TABLES_PAGE: Final = 200
 
 
 class BootstrapProgress(LoadProgress, Protocol):
-    """Receives the progress of a bootstrap in addition to that of its loads."""
+    """Receives the progress of a bootstrap, in addition to the progress of its loads."""
 
     def started(self, tables: int, loaded: int) -> None:
         """The bootstrap has ``tables`` tables; an earlier run loaded ``loaded`` of them."""
@@ -182,8 +182,8 @@ class _BootstrapRun:
             raise last_error
 
     def _next_outcome(self, open_loads: dict[str, TableLoad]) -> _Outcome | None:
-        """Wait briefly for the outcome of an attempt, and return it if there is one. Give tables whose pause
-        is over to the workers again. Raises Interrupted.
+        """Wait briefly for the outcome of an attempt, and return it if there is one. Also gives tables
+        whose pause is over to the workers again. Raises Interrupted.
         """
         if self._options.is_stopping():
             raise Interrupted("the bootstrap was stopped", policy=self._context.policy.name)

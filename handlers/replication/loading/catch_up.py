@@ -1,24 +1,25 @@
 """Catches up one loaded table: applies its events between the load and the position of replay.
 
-It runs in pieces between batches of replay: a table that is far behind does not hold up the others
+The catch-up runs in pieces between batches of replay: a table that is far behind does not hold up the others
 (``follower``). No event in between renamed or dropped the table, because that would have cancelled the load.
 
 Transactions need care, because a transaction may also have written other tables. If replay has already ended
-it on the target, catch-up opens, allocates and ends it there once more, for this table alone. If it is still
-open, the target answers with the open transaction, and replay ends it later for all tables. Replay's write-id
-mapping therefore takes over the open write ids at the end. Replay completes the catch-up before it ends a
-transaction that holds a write id of this table, because otherwise the target would show the write id without
-its files. It does the same before it renames the table.
+the transaction on the target, catch-up opens, allocates and ends it there once more, for this table alone. If
+the transaction is still open, the target answers with the open transaction, and replay ends it later for all
+tables. Replay's write-id mapping therefore takes over the open write ids at the end. Replay completes the
+catch-up before it ends a transaction that holds a write id of this table, because otherwise the target would
+show the write id without its files. Replay also completes the catch-up before it renames the table.
 
 A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it
-stopped; replay's mapping still has them, and no transaction of theirs has ended since. If such a table fails
-again, or the failed event renamed it, it stops before committing anything incomplete, and gets a load.
+stopped; replay's mapping still has them, and none of their transactions has ended since. If such a table
+fails again, or the failed event renamed it, the catch-up stops before it commits anything incomplete, and the
+table gets a load.
 
 Repeating an allocation after its commit would damage the table. Here as well, the entry of the load therefore
-records progress before every end of a transaction, and after each piece. After a crash, catch-up only
-remembers events up to it. Later allocations are known again once the first ``PIECE_EVENTS`` events after it
-are applied: replay waits for that (``is_restored``), because it could not know which transactions hold write
-ids of this table.
+records progress before every end of a transaction, and after each piece. After a crash, catch-up does not
+apply events up to the recorded progress again, but only remembers their allocations. Later allocations are
+known again once the first ``PIECE_EVENTS`` events after the recorded progress are applied. Replay waits for
+that (``is_restored``), because otherwise it would not know which transactions hold write ids of this table.
 """
 
 from __future__ import annotations
@@ -113,8 +114,9 @@ class CatchUp:
         """Apply the table's events among ``events``, which end with the event ``upto``;
         return False if the table failed.
 
-        May stop earlier, after a whole event (``reached``). Raises replay's errors; then a new catch-up must
-        continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
+        May stop earlier, after a whole event (``reached``). Raises replay's errors; after an error, a new
+        catch-up must continue. A failure that is the table's own quarantines the table; raises ResumeFailed
+        if the table resumes.
         """
         began = at = self.reached
         try:
@@ -179,8 +181,8 @@ class CatchUp:
         failpoint("catch-up.after-event")
 
     def _concerns_table(self, event: Event) -> bool:
-        """Whether the event may be one of the table;
-        the end of a transaction has no table, and a rename has two.
+        """Whether the event may concern the table; the end of a transaction has no table, and a rename has
+        two.
         """
         return event.table in {None, self._load.table} or isinstance(event, TableAltered)
 

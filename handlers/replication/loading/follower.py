@@ -54,7 +54,7 @@ class LoadFollower:
     _read: ReadEvents = lambda _after, _upto: ()
 
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
-        """Make tables wait for a load, and no longer followed or quarantined; return them.
+        """Make tables wait for a load, and end their quarantine; return them.
 
         Those that already wait stay as they are, but get an attempt at once. Raises NotFound if the policy
         does not cover one of them, and then changes nothing.
@@ -135,7 +135,7 @@ class LoadFollower:
             )
 
     def forget(self, table: str) -> None:
-        """Forget a table that left the policy; the target keeps it as it is."""
+        """Forget a table that left the policy; the target's table stays as it is."""
         self._forget(table)
         self.context.tables.loads.remove(table)
 
@@ -173,12 +173,12 @@ class LoadFollower:
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
-        """Give each table that catches up a turn, and return whether any needs another. Call it before the
-        next batch.
+        """Give every table that catches up one turn; return whether any table needs another turn. Call this
+        before each batch.
 
-        All turns together take ``TURN_S``: other tables wait no longer than that; a single event is never
-        divided. The turn of a table is twice as long as the one before if the table did not come closer to
-        replay. ``read`` returns the events after the first id up to the second one. Raises replay's errors.
+        All turns together take ``TURN_S``, so other tables wait no longer than that; a single event is never
+        divided. If a table's last turn did not bring it closer to replay, its next one is twice as long.
+        ``read`` returns the events after the first id up to the second one. Raises replay's errors.
         """
         self._read = read
         entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}
@@ -200,9 +200,7 @@ class LoadFollower:
         return lambda: self.clock() >= end_s
 
     def prepare(self, event: Event) -> None:
-        """Complete the catch-ups that must be up to date before replay applies ``event``,
-        which is its next one.
-        """
+        """Complete the catch-ups that must be up to date before replay applies ``event``, its next event."""
         for load in self.context.tables.loads.waiting() if self._works else ():
             work = self._works.get(load.load_id)
             if work is not None and work.concerns(event):

@@ -76,7 +76,7 @@ class LoadThread:
 
     @property
     def table(self) -> str | None:
-        """The table under load; for any thread."""
+        """The table under load; thread-safe."""
         run = self._run
         return None if run is None else run.entry.table
 
@@ -144,8 +144,8 @@ class LoadThread:
             run.error = Inconsistent("the load of a table failed unexpectedly", reason=repr(error))
 
     def find_next_try_s(self, table: str) -> float | None:
-        """Return the Unix time of the next try of a failed load, None if the load has not failed; for any
-        thread.
+        """Return the Unix time of the next try of a failed load, None if the load has not failed.
+        Thread-safe.
         """
         due_s = self._due_s.get(table)
         return None if due_s is None else time.time() + max(0.0, due_s - self._clock())

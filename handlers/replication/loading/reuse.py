@@ -5,13 +5,13 @@ The bootstrap drops the tables of the target database without their files, and t
 the same directories. A load copies only files that differ, and removes others that are not part of the table
 (``table.copies``). Data of the old source alone is lost, so this happens only on request.
 
-Hive keeps the write ids of a table that was dropped without its files, so that a load could not set them. It
+Hive keeps the write ids of a table that was dropped without its files, so a load could not set them. Hive
 forgets them when a table is dropped with its files. This step therefore creates an empty table of the same
 name in a separate directory, and drops it.
 
-It also removes directories that no table of the source explains, with the tables and partitions that the
-source does not have. The load removes a partition that the source drops between this and its table's load
-(``remove_other_directories``).
+The bootstrap also removes tables and partitions that the source does not have, and directories that belong to
+no table of the source. If the source drops a partition between this step and the load of its table, the load
+removes the partition (``remove_other_directories``).
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def forget_write_ids(name: str, location: str | None, target: Metastore, policy:
 
 
 def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Policy) -> bool:
-    """Whether the source's table is of the same kind, and this one is in the directory of its name."""
+    """Whether the source's table is of the same kind, and the target's table is in the directory of its
+    name.
+    """
     if table.sd.location is None or parse_location(table.sd.location).name != table.tableName:
         return False
     try:
@@ -134,7 +136,7 @@ def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Pol
 
 
 def is_same_kind(table: Table, source: Table, target: Metastore) -> bool:
-    """Whether the target's table is of the kind that the source's gets there."""
+    """Whether the target's table is of the kind that the source's table would have on the target."""
     return _kind(table) == _kind(translate_plain_table(source.copy(), target))
 
 

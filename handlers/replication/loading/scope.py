@@ -38,8 +38,8 @@ class ScopeChange:
 
 
 def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
-    """Compare the policy's patterns with the stored ones;
-    the tables are those that exist now. Raises StateCorrupt.
+    """Compare the policy's patterns with the stored ones, for the tables that exist now. Raises
+    StateCorrupt.
     """
     policy, before = context.policy, _read_policy(context.policy, reader)
     if before is None or _patterns(before) == _patterns(policy):
@@ -119,7 +119,7 @@ def _only_in(policy: Policy, other: Policy, names: Iterable[str]) -> tuple[str, 
 
 
 def _changed_rows(policy: Policy, other: Policy, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that both cover, one of them without rows."""
+    """Return the names that both policies cover, but only one of them with rows."""
     db = policy.source_db
     return tuple(
         name

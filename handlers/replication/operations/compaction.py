@@ -192,8 +192,8 @@ def _build_backlog(
 def _read(target: Metastore, dbs: Collection[str], state: str) -> dict[str, list[ShowCompactResponseElement]]:
     """Return the compactions in one state by database, the newest first.
 
-    One call reads those of all databases. If the answer is full, it reads each database separately, because a
-    single one may have filled it.
+    One call reads the compactions of all databases. If the answer is full, one call for each database
+    follows, because a single database may have filled it.
     """
     answered = target.show_compactions(state=STATES[state], limit=READ_MAX)
     if len(answered) >= READ_MAX:

@@ -35,7 +35,7 @@ class PlannedDrop:
 
 def plan_drops(tables: Iterable[str], context: Context) -> tuple[PlannedDrop, ...]:
     """Return the objects that a drop of ``tables`` would remove; without names, those of all tables that
-    left. Leave out tables that the target does not have. Raises NotFound for a table that did not leave.
+    left. Leaves out tables that the target does not have. Raises NotFound for a table that did not leave.
     """
     names = tuple(dict.fromkeys(tables)) or tuple(entry.table for entry in context.tables.left.entries())
     for name in names:
@@ -76,7 +76,7 @@ def _plan_drop(name: str, context: Context) -> PlannedDrop | None:
 
 
 def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None]) -> tuple[str, ...]:
-    """Drop tables on the target that left the policy, and return them; one that is gone already is only
+    """Drop tables on the target that left the policy, and return them; a table that is gone already is only
     forgotten.
 
     ``record`` makes the entries durable. Drops each table before removing its entry: a repetition after a

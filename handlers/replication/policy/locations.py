@@ -92,10 +92,10 @@ def place_below(base: str, source_location: str) -> str:
 
 
 def resolve_location(value: str, owner: Location | None) -> Location | None:
-    """Return the location that a property names,
-    one without a scheme on the file system of ``owner``; None if it is none.
+    """Return the location that a property names; None if its value is not a location.
 
-    Raises UnsafePath for one that is not a safe path.
+    A location without a scheme is on the file system of ``owner``. Raises UnsafePath for a location that is
+    not a safe path.
     """
     if not _LIKE_LOCATION.match(value):
         return None
@@ -107,7 +107,9 @@ Item = TypeVar("Item", Table, Partition)
 
 
 class Change(Protocol):
-    """Returns the new location; ``is_path`` for the directory that Spark reads."""
+    """A function that returns the new value of a location; ``is_path`` marks the directory that Spark
+    reads.
+    """
 
     def __call__(self, at: Location, *, is_path: bool) -> str | None:
         """Return the new value of the property; None if left out."""
@@ -118,9 +120,9 @@ class Relocation:
     """How the locations of one table or partition change."""
 
     source: Location | None
-    """Its directory at the source."""
+    """The item's directory at the source."""
     target: str | None
-    """Its directory on the target; None if not known yet."""
+    """The item's directory on the target; None if not known yet."""
     base: str | None
     """``external_base`` of the policy."""
 
@@ -152,8 +154,8 @@ def relocate_partition(partition: Partition, location: str | None, base: str | N
 
 
 def names_locations(item: Table | Partition) -> bool:
-    """Whether a property is a location, or skewed values have directories:
-    others need no look at the item's own location.
+    """Whether a property is a location, or skewed values have directories; otherwise the caller need not
+    look at the item's own location.
     """
     skewed = item.sd.skewedInfo
     if skewed is not None and skewed.skewedColValueLocationMaps:
@@ -182,10 +184,10 @@ def _relocate(item: Table | Partition, location: str | None, base: str | None) -
 
 
 def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item:
-    """Return a table or partition whose properties are equal on both
-    sides if those of the target are the moved ones of the source.
+    """Return a table or partition whose properties are equal on both sides if the target has the source's
+    properties with the locations moved.
 
-    Locations are written in relation to the item's own. ``base`` is given for one that is below
+    Describes locations in relation to the item's own location. ``base`` is given for an item that is below
     ``external_base`` on the target.
     """
     if not names_locations(item):

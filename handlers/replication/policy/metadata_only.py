@@ -42,7 +42,9 @@ def select_metadata(event: Event, policy: Policy) -> Event | None:
 
 
 def starts_or_stops(move: Rename, policy: Policy) -> bool:
-    """Whether a rename changes if the rows of a replicated table are replicated; it is loaded again then."""
+    """Whether a rename starts or stops the replication of a replicated table's rows; the table then needs
+    a load.
+    """
     (before_db, before), (after_db, after) = move.before, move.after
     if not (policy.covers(before_db, before) and policy.covers(after_db, after)):
         return False

@@ -57,9 +57,9 @@ class Policy:
         return self.source_db == self.target_db
 
     def find_target(self, db: str, table: str | None) -> str | None:
-        """Return the name that a database of the source has on the target, with this table if one is given.
+        """Return the name that a database of the source has on the target.
 
-        None if no policy replicates it there.
+        None if no policy replicates the database there or, if a table is given, this table of it.
         """
         if db in SYSTEM_DATABASES:
             return db
@@ -67,8 +67,8 @@ class Policy:
         return None if owner is None else owner.target_db
 
     def find_owner(self, db: str, table: str | None) -> Policy | None:
-        """Return the policy that replicates a database of the source to the same target,
-        with this table if one is given.
+        """Return the policy that replicates a database of the source, or a table of it if one is given, to
+        the same target.
         """
         for policy in (self, *self.others(db)):
             if policy.covers(db, table) if table is not None else policy.covers_db(db):

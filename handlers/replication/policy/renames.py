@@ -128,10 +128,10 @@ def find_names(event: Event) -> frozenset[str]:
 
 
 def depends_on(event: Event, touched: AbstractSet[str]) -> bool:
-    """Whether an event that needs a checkpoint must not be repeated together with earlier ones,
-    which concern the tables ``touched``.
+    """Whether an event that needs a checkpoint must not be repeated together with earlier events, which
+    concern the tables ``touched``.
 
-    Repeated from the first of them, they would concern the table that has the name after this event.
+    If the earlier events were repeated, they would concern the table that has the name after this event.
     """
     if isinstance(event, DatabaseCreated | DatabaseDropped):
         return bool(touched)

@@ -144,7 +144,7 @@ def find_obstacle(table: Table, policy: Policy | None = None) -> Obstacle | None
 
 
 def _find_foreign_rows(parameters: Mapping[str, str]) -> Obstacle | None:
-    """Return the reader of the table's rows that are not in files of the warehouse."""
+    """Return the obstacle of a table whose rows are not in files of the warehouse; None if they are."""
     handler = parameters.get(HANDLER, "").strip()
     if METADATA_LOCATION in parameters:
         return ICEBERG_TABLE

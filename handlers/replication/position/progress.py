@@ -17,8 +17,8 @@ one.
 The target's own position need not be written each time: a run that has its state does not need it. Replay
 writes it
 
-* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the
-  first of them. If many policies of the target have something to write, each waits for its turn
+* at the first end of a transaction or of a batch, and then at the next such end that is ``TARGET_LAG_S``
+  after the last write. If many policies of the target have something to write, each waits for its turn
   (``idle_turns``): otherwise, with a transaction now and then in each of hundreds of policies, every
   transaction would cost two calls more;
 * before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target
@@ -99,7 +99,7 @@ class RecordedPosition:
         return max(self.applied, self.on_target)
 
     def find_time_s(self) -> int | None:
-        """Return the time of the last applied event at the source (Unix time) if known."""
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
         if self._time_s is not None:
             return self._time_s
         stored = self._store.get(APPLIED_TIME_KEY)
@@ -112,8 +112,9 @@ class RecordedPosition:
     def begin_batch(self) -> None:
         """Measure ``RECORD_S`` from now on, unless the events of an earlier batch are not recorded yet.
 
-        Events without effect that a policy passed long ago do not make the first effect late. Otherwise each
-        transaction would cost a further commit of the state with hundreds of policies.
+        Events without effect that the policy passed long ago do not count: they would make the record of the
+        next effect due at once, and with hundreds of policies each transaction would cost a further commit of
+        the state.
         """
         if not self._is_behind:
             self._recorded_s = self._clock()
@@ -128,7 +129,9 @@ class RecordedPosition:
         self._is_behind = True
 
     def skip(self, position: Position, time_s: int) -> None:
-        """Note that no event up to ``position`` that was not passed concerns the policy."""
+        """Move on to ``position``: events up to it that were not passed to replay do not concern the
+        policy.
+        """
         self.begin_batch()
         self.current, self._time_s, self._is_behind = position, time_s, True
 
@@ -222,7 +225,7 @@ class TargetProgress:
         return self._lags(0.0) or self._lacks_entries() or self._is_old()
 
     def _lags(self, interval_s: float) -> bool:
-        """Whether it is the policy's turn to write a position that its own events have raised."""
+        """Whether it is the policy's turn to write the position that its own events have raised."""
         return self._took_effect and self._context.idle.raises.may_take(
             self._clock(), self._raised_s, interval_s=interval_s
         )
@@ -232,7 +235,9 @@ class TargetProgress:
         return not self._context.target_position.has(self._recorded.to_parameters())
 
     def _is_old(self) -> bool:
-        """Whether it is the policy's turn to write a position that none of its events has raised."""
+        """Whether it is the policy's turn to write the position although no event of the policy has raised
+        it.
+        """
         return (
             not self._took_effect
             and self._recorded.applied != self._context.target_position.written
@@ -242,7 +247,7 @@ class TargetProgress:
         )
 
     def raise_position(self) -> None:
-        """Record the state, then raise the target's position to it."""
+        """Record the state, then raise the target's position to the recorded one."""
         self._prove()
         self._recorded.record()
         event_id, position = self._recorded.applied, self._context.target_position

@@ -135,8 +135,8 @@ class TargetClaim:
         return int(text) if text.isdecimal() else -1
 
     def _require_same_database(self) -> None:
-        """Raise ConfigError if ``target_database`` was changed:
-        the new database has none of the tables that the state counts on.
+        """Raise ConfigError if ``target_database`` was changed: the new database has none of the tables
+        that the state relies on.
         """
         stored, policy = self._store.get(DATABASE_KEY), self._context.policy
         if stored is not None and stored.decode() != policy.target_db:
@@ -150,8 +150,8 @@ class TargetClaim:
             )
 
     def _require_same_base(self) -> None:
-        """Raise ConfigError if ``external_base`` was changed:
-        files would go below the new one, and the tables stay at the former one.
+        """Raise ConfigError if ``external_base`` was changed: files would go below the new base, but the
+        tables would stay below the former one.
         """
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):

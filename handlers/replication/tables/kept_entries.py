@@ -133,7 +133,7 @@ def parse_entries(parameters: Mapping[str, str]) -> KeptEntries:
 
 
 def select_kept(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that contain entries, or the pause."""
+    """Return those parameters that contain entries or the pause."""
     return {
         key: value for key, value in parameters.items() if key in {KEPT, PAUSED} or key.startswith(f"{KEPT}.")
     }

@@ -1,8 +1,8 @@
 """The pause of a policy: an operator stops replication for a while, and a restart of the daemon does not
 resume it.
 
-It is in the policy's state file, and among the parameters that the target database keeps (``kept_entries``):
-a daemon that takes over the policy without this file does not resume it either.
+The pause is in the policy's state file, and among the parameters that the target database keeps
+(``kept_entries``): a daemon that takes over the policy without this file does not resume it either.
 """
 
 from __future__ import annotations

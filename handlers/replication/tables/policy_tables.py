@@ -65,8 +65,9 @@ class PolicyTables:
         """Follow a rename. Raises Transient if a load of the table does not end in time; the event is then
         repeated.
 
-        Two kinds of entries do not follow: the event of the rename shows whether the new name is
-        ``unreplicated``, and tables that ``left`` the policy are not renamed on the target.
+        Entries of two kinds do not follow: ``unreplicated`` ones, because the event of the rename shows
+        whether the table can be replicated under its new name, and ``left`` ones, because tables that left
+        the policy are not renamed on the target.
         """
         self.write_ids.rename_table(f"{self.db}.{old}", f"{self.db}.{new}")
         for entries in self._followed():

@@ -55,7 +55,7 @@ class QuarantinedTable:
 
     @property
     def stopped(self) -> StoppedTable | None:
-        """Facts about the table at its quarantine; None if not recorded."""
+        """Facts about the table at its quarantine; None if they were not recorded."""
         if self.name is None:
             return None
         return StoppedTable(self.name, self.write_id, frozenset(self.held))
@@ -85,8 +85,8 @@ class Quarantine(TableEntries[QuarantinedTable]):
         and again."""
 
     def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
-        """Quarantine ``table`` and return the entry;
-        None if it already is quarantined, and then the first reason stays.
+        """Quarantine ``table`` and return the entry; None if the table is already quarantined, in which case
+        the first reason stays.
 
         Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S``
         seconds.

@@ -169,7 +169,10 @@ UNKNOWN: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class CopiedAhead:
-    """One table. The field names are those of the stored JSON."""
+    """A table whose files were copied in a state that may be later than the event of the copy.
+
+    The field names are those of the stored JSON.
+    """
 
     table: str
     event_id: int
@@ -177,7 +180,7 @@ class CopiedAhead:
 
 
 class CopiedAheadTables(TableEntries[CopiedAhead]):
-    """The tables of one policy, by the name at the source."""
+    """The tables of one policy with copies of later states, by the name at the source."""
 
     prefix = b"ahead/"
     kind = CopiedAhead
@@ -213,7 +216,10 @@ NAMES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class UncheckedMarks:
-    """One table. The field names are those of the stored JSON."""
+    """Partitions of a table whose mark of accurate statistics is still to be compared with the source's.
+
+    The field names are those of the stored JSON.
+    """
 
     table: str
     partitions: Sequence[str] = field(default=())
@@ -221,7 +227,7 @@ class UncheckedMarks:
 
 
 class UncheckedTables(TableEntries[UncheckedMarks]):
-    """The tables of one policy, by the name at the source."""
+    """The tables of one policy with unchecked marks, by the name at the source."""
 
     prefix = b"unchecked/"
     kind = UncheckedMarks

@@ -52,8 +52,8 @@ class _TableRead:
 
 
 class ExternalTables:
-    """The external tables of one policy.
-    ``note`` belongs to replay's thread, ``refresh`` to that of the cycle.
+    """The external tables of one policy. ``note`` belongs to replay's thread, ``refresh`` to the cycle's
+    thread.
     """
 
     def __init__(self) -> None:

@@ -89,8 +89,8 @@ def require_held(parameters: Mapping[str, str], claim: Claim, database: str) -> 
     """Raise Fenced unless the target database carries the epoch of ``claim``, and Interrupted if it carries
     the replaced one.
 
-    The replaced instance has then read the parameters before the claim and written them after it. Only the
-    newer one of the two knows the other's epoch, so only it claims the database again.
+    The replaced instance has then read the parameters before the claim and written them after it. Of the two
+    instances, only the newer one knows the other's epoch, so only the newer one claims the database again.
     """
     present, epoch = parameters.get(EPOCH), claim.epoch
     if present == epoch:
@@ -120,7 +120,7 @@ def was_held_by_others(
     so that the state file is out of date.
 
     ``last_id`` is the ``repl.last.id`` that this state wrote last. Raises TargetDiverged if the target has an
-    older one, or an older epoch: it was restored from a backup.
+    older ``repl.last.id`` or an older epoch, because it was then restored from a backup.
     """
     if claim is None:
         return False

@@ -38,8 +38,8 @@ class IdleTurns:
             return now_s >= self._free_s and now_s - done_s >= max(interval_s, self._policies * self._pause_s)
 
     def take(self, now_s: float) -> None:
-        """Note that a policy does the work now. One that does it without a turn, because something happened,
-        delays the next turn by one pause at most.
+        """Note that a policy does the work now. A policy that does the work without a turn, because
+        something happened, delays the next turn by one pause at most.
         """
         with self._lock:
             self._free_s = max(self._free_s, now_s + self._pause_s)

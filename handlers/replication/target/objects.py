@@ -47,8 +47,8 @@ STATISTICS: Final = frozenset(
 
 
 def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
-    """Return the content of the mark: ``BASIC`` and columns; empty if there is no mark, or if it is not the
-    JSON that Hive writes.
+    """Return the content of the mark of accurate statistics: ``BASIC`` and columns; empty if there is no
+    mark, or if it is not the JSON that Hive writes.
     """
     try:
         mark = orjson.loads((parameters or {}).get(ACCURATE, ""))
@@ -234,7 +234,7 @@ def map_partition_location(
 
 
 def hash_location(location: str) -> str:
-    """Return a short name for a location, the same for all ways to write it."""
+    """Return a short name for a location, which is the same for all notations of the location."""
     return hashlib.sha256(str(parse_location(location)).encode()).hexdigest()[:16]
 
 

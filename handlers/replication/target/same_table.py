@@ -38,8 +38,8 @@ def is_same_table(event: Table, present: Table) -> bool:
 
 
 def is_written_table(owner_text: str | None, present: Table) -> bool:
-    """Whether the encoded table of a write event is this one;
-    True if the event has none, or one that cannot be read.
+    """Whether the encoded table of a write event is this table; True if the event has no table, or an
+    unreadable one.
     """
     if owner_text is None:
         return True
@@ -50,7 +50,7 @@ def is_written_table(owner_text: str | None, present: Table) -> bool:
 
 
 class SameTableSource(Protocol):
-    """The calls of the source's metastore that are needed."""
+    """The calls of the source's metastore that this module needs."""
 
     def get_table(self, db: str, name: str) -> Table:
         """Return a table as stored; raise NotFound."""
@@ -80,7 +80,8 @@ class LoggedWrite:
 
 
 def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: SameTableSource) -> set[str]:
-    """Return those of the named partitions whose names and table's name still belong to them.
+    """Return those of the named partitions that still have their names, in a table that still has its own
+    name.
 
     A partition whose last write id is that of the transaction was not renamed since. For all others, it
     searches the log for renames.

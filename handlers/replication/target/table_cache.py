@@ -43,7 +43,7 @@ class TableCache:
         return table
 
     def peek(self, name: str) -> Table | None:
-        """Return the table if cached."""
+        """Return the table if it is cached, without a call."""
         return self._tables.get(name)
 
     def put(self, name: str, table: Table) -> None:
@@ -64,7 +64,7 @@ class TableCache:
         return location
 
     def knows_partition(self, name: str, partition_name: str) -> bool:
-        """Whether ``location`` answers from the cache."""
+        """Whether ``location`` can answer from the cache."""
         return partition_name in self._locations.get(name, {})
 
     def locations(self, name: str, partition_names: Sequence[str]) -> dict[str, str]:

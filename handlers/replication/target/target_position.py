@@ -166,8 +166,8 @@ class TargetPosition:
         return self._kept == kept
 
     def update(self, change: Callable[[Database], Database]) -> None:
-        """Replace the database by ``change`` of it, at once after reading it;
-        raise NotFound if it does not exist.
+        """Replace the database by the result of ``change``, immediately after reading it; raise NotFound if
+        it does not exist.
 
         Every change of the target database goes through here: two concurrent ones would undo each other.
         """

@@ -4,21 +4,22 @@ Events that may change the kind of a table, or move its files, are look-ahead ba
 for their turn.
 
 **Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it,
-or alters more of it than parameters: the write ids behind it may belong to another table, or to one that is
-not replicated any more, or whose alteration failed. An event whose table is unknown is a barrier for all.
+or alters more of it than parameters: write ids after such an event may belong to another table, to a table
+that is no longer replicated, or to a table whose alteration failed. An event whose table is unknown is a
+barrier for all tables.
 
-One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call
+One call may allocate several write ids (``select_joinable``). Hive gives the transactions of such a call
 consecutive ids from the first one named, in the order of their ids on the target, and looks at no other named
 id (AllocateTableWriteIdsFunction). It returns existing ids only if all transactions have one. Otherwise, if
 the first named id is not the table's next one, it forgets every write id of the table, and readers then take
-those of open transactions for committed. It reports success each time. So a call may name only ids that the
-target would give anyway. (``test_joined_transactions``)
+write ids of open transactions for committed. It reports success each time. So a call may name only ids that
+the target would give anyway. (``test_joined_transactions``)
 
 **Files.** Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting
 times do not add up, the files of later transactions are copied while earlier ones are replayed. The files of
 a write event may be copied once its write id is allocated on the target: they are invisible before the
-commit, and the target's compactor ignores them. Barriers are creation, drop, rename and truncation of the
-table, and the same of its partitions.
+commit, and the target's compactor ignores them. Creation, drop, rename and truncation of the table or of its
+partitions are barriers.
 """
 
 from __future__ import annotations

@@ -1,24 +1,25 @@
 """Allocates write ids ahead of their turn, many with one call of the target.
 
 An allocation costs the target's metastore about as much for twenty transactions as for one. So the first
-ALLOC_WRITE_ID of a batch starts the openings of the transactions of the later ones too
-(``transactions_ahead``), one after the other. As soon as some are open, their write ids are allocated by one
-call for each table; the others follow while the first are being replayed. At its turn an event finds this
-done: the write-id mapping, and with it the position, changes only then. (Many cannot be opened by one call:
-``handlers.metastore.replayed_transactions``.)
+ALLOC_WRITE_ID of a batch also starts to open the transactions of the later allocations
+(``transactions_ahead``), one after the other. As soon as some transactions are open, one call for each table
+allocates their write ids; the others follow while the first are being replayed. At the turn of an event, its
+allocation is already done: only then do the write-id mapping and the position change. (One call cannot open
+many transactions: ``handlers.metastore.replayed_transactions``.)
 
 Until then, only the target knows the early openings. That is enough:
 
 * A killed run leaves open transactions without rows. The next run finds them by policy and source id, even if
   it joins other events.
 * A transaction whose write ids are not replicated after all, because its table was quarantined in between,
-  has nothing to show. It is aborted at its end (``is_unused``). If the process has forgotten it,
-  ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
+  has nothing to show. Replay aborts it at its end (``is_unused``). If the process has forgotten it,
+  ``reconciliation`` aborts it; a promotion or retirement aborts all open transactions.
 
-The target returns the table's next write id before it allocates, because a joined call that names others
-damages the table silently (``coming_events``). So only replay's own thread allocates. Only Hive 4.2 and later
-list the open transactions of a killed run; older targets get no early openings. If a target refuses a joined
-call, every event of the batch is applied separately, so that a failure belongs to the event that caused it.
+Replay queries the table's next write id on the target before a joined call, because a joined call with other
+write ids damages the table silently (``coming_events``). So only replay's own thread allocates. Only Hive 4.2
+and later list the open transactions of a killed run; older targets get no early openings. If a target refuses
+a joined call, every event of the batch is applied separately, so that a failure belongs to the event that
+caused it.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ class WriteIdLookahead:
         self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
-        """Open and allocate for the next events, if it is the turn of ``pair`` of ``event`` and it was not
-        allocated ahead.
+        """Open transactions and allocate write ids for ``event``, whose turn it is, and the next events,
+        unless an earlier call has already considered ``pair`` of this event.
         """
         place = self._places.get((event.event_id, event.part))
         if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:
@@ -206,8 +207,8 @@ class WriteIdLookahead:
                 yield WriteIdOfTxn(txn_id, write_id)
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
-        """Allocate write ids of a table,
-        as far as the target would give these anyway, by one call for each run of them.
+        """Allocate write ids of a table, as far as the target would give these ids anyway, by one call for
+        each run of consecutive ids.
         """
         target, policy = self._context.target, self._context.policy
         target_txns = self._find_target_txns(pairs)

@@ -41,11 +41,11 @@ class WriteIds:
     table: str
     valid: ValidWriteIds
     highest: int
-    """The highest one allocated."""
+    """The highest write id allocated."""
 
     @property
     def has_open(self) -> bool:
-        """Whether some of them are open."""
+        """Whether some of the write ids are open."""
         return bool(self.valid.open)
 
 

@@ -2,15 +2,15 @@
 
 Their replayed transaction would stay open on the target for eleven days (``metastore.repl.txn.timeout``),
 hide later write ids from compaction, and then mark the database as incompatible. Every ``RECONCILE_S``
-seconds, or less often with many policies (``idle_turns``), the open transactions are compared with those of
-the source.
+seconds, or less often with many policies (``idle_turns``), replay compares the open transactions of the
+target with those of the source.
 
 A transaction that the source no longer lists as open has ended, but its event may not have been read yet.
-Therefore the newest event id is read after the list: the metastore writes a commit or abort and its event in
-one database transaction, so once replay has applied this event id and the transaction is still open here, its
-end has no event. A commit always has an event, so the transaction was aborted, and replay aborts it here.
-Nothing is decided while a load of a table is catching up, because that replays transactions which ended long
-ago.
+Therefore replay reads the newest event id after the list: the metastore writes a commit or abort and its
+event in one database transaction, so once replay has applied this event id and the transaction is still open
+here, its end has no event. A commit always has an event, so the transaction was aborted, and replay aborts it
+here. Replay decides nothing while a loaded table is catching up, because the catch-up replays transactions
+that ended long ago.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ RECONCILE_S: Final = 60.0
 
 
 class Reconciliation:
-    """Finds and aborts such transactions of one policy. Used by the projection's thread, between batches."""
+    """Finds and aborts transactions of one policy that ended without an event. Used by the projection's
+    thread, between batches.
+    """
 
     def __init__(
         self, context: Context, transactions: TransactionReplay, clock: Callable[[], float] = time.monotonic

@@ -186,7 +186,7 @@ class TransactionReplay:
 
     def _complete_marks(self, event: TxnCommitted, source_txn: SourceTxn | None) -> None:
         """Compare the marks of accurate statistics that the source may have removed without an event;
-        quarantine a table that refuses it.
+        quarantine a table for which that fails.
         """
         for allocation in () if source_txn is None else source_txn.allocations:
             table = allocation.table.partition(".")[2]

@@ -3,8 +3,8 @@
 The target's metastore opens a transaction while it commits another one. So replay starts to open later
 transactions early, and waits for them only when it allocates their write ids.
 
-One thread at a time opens them, of those that the target's policies share (``Context.threads``), in the order
-in which they were started. Before replay ends a transaction, its opening has finished or was cancelled,
+One thread at a time, of the threads that the target's policies share (``Context.threads``), opens them in the
+order in which they were started. Before replay ends a transaction, its opening has finished or was cancelled,
 because opening it later would open a second one. When a batch ends, no opening is in progress. If one fails,
 replay starts no more in this batch. Replay opens the transaction at its turn, so that a failure is reported
 there.
@@ -74,7 +74,9 @@ class TransactionsAhead:
         return opened
 
     def wait(self, txn_ids: Iterable[int]) -> None:
-        """Wait until those of the source transactions that were started are open, or have failed."""
+        """Wait until the openings that were started for these source transactions have succeeded or
+        failed.
+        """
         wait([self._started[txn_id] for txn_id in txn_ids if txn_id in self._started])
 
     def is_open(self, txn_id: int) -> bool:

@@ -45,13 +45,13 @@ class Statistics:
     valid: bool = True
     """Whether their write id is visible to readers of this side."""
     write_id: int = 0
-    """That of the last change of the table or partition; 0 if it has none."""
+    """The write id of the last change of the table or partition; 0 if it has none."""
     transactional: bool = False
 
     @property
     def is_accurate(self) -> bool:
-        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic ones,
-        too.
+        """Whether Hive may use the statistics. For a transactional table, the mark must name the basic
+        statistics, too.
         """
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
@@ -106,9 +106,9 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
     """Yield the differences between both sides of a table or partition; ``prefix`` is put in front of every
     key.
 
-    A source without a location has a partition outside of the table's directory, whose copy may be anywhere.
-    After SET LOCATION of a partitioned table, the source's older partitions are outside, and their copies
-    stay where they are.
+    A description of the source without a location is that of a partition outside of the table's directory,
+    whose copy may be anywhere. After SET LOCATION of a partitioned table, the source's older partitions are
+    outside, and their copies stay where they are.
     """
     yield from source.not_compared
     placed = {
@@ -144,8 +144,8 @@ def missing_partition(name: str, *, at_source: bool) -> Difference:
 def compare_statistics(
     source: Statistics, target: Statistics, *, compacted: bool, prefix: str = ""
 ) -> Iterator[Finding]:
-    """Yield the differences;
-    with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference.
+    """Yield the differences; with ``compacted``, files of one side have no counterpart, so statistics that
+    differ count as not compared.
     """
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
     unmarked = not target.is_accurate

@@ -3,8 +3,8 @@
 Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and
 names cannot be compared. Such files count as not compared; the rows in them can be compared by ``--rows``.
 Everything else must be equal: the directories of single write ids have the same names and the same files on
-both sides. Only a base of an overwrite has the name of a compacted one on the target
-(``transactions.copies.base_names``). Its files do not have the names that a compactor gives.
+both sides. Only the base of an overwrite is named on the target like the base of a compaction
+(``transactions.copies.base_names``), but its files do not have the names that a compactor gives.
 
 Minor compactions before Hive 4 have no suffix: a directory of several write ids at the source is one, or a
 batch of streamed transactions (reference: hive-3.1-source.md §3). It counts as compacted if the target does
@@ -125,8 +125,8 @@ def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -
 
 
 def _is_copy(files: Files) -> bool:
-    """Whether a base on the target, which has the write id of one at the source, contains copied files
-    instead of those of a compactor.
+    """Whether a base on the target, which has the same write id as a base at the source, contains copied
+    files instead of files of a compactor.
     """
     return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 

@@ -248,8 +248,8 @@ class OneTable:
         return self.write_ids is not None and not is_insert_only(self.table)
 
     def _list_all_files(self) -> tuple[Files, AcidFiles]:
-        """Return the files in the directories of a table without partitions;
-        those of a second one with a prefix.
+        """Return the files in the directories of a table without partitions; the files of a second
+        directory have a prefix.
         """
         first, *others = list_row_directories(self.table)
         files, acid_files = self.list_files(first)

@@ -198,8 +198,8 @@ class Verifier:
         return comparison
 
     def _find_tables(self, name: str) -> tuple[OneTable | None, OneTable | None]:
-        """Return the table on both sides;
-        a plain managed one of the source as the target's metastore translates it.
+        """Return the table on both sides; a plain managed table of the source in the form into which the
+        target's metastore translates it.
         """
         ours, theirs = self._source.find_table(name), self._target.find_table(name)
         if ours is None or theirs is None or not is_plain_managed(ours.table):

@@ -46,7 +46,7 @@ def _list_selected(
     ended: ValidWriteIds,
     read_md5: Callable[[Location], str] | None,
 ) -> AcidFiles:
-    """Return the files of those of the directories that readers see, and of the root."""
+    """Return the files of the directories that readers see, and those directly in the root."""
     acid_files: AcidFiles = {}
     for directory in _select_visible(directories, ended):
         if directory.name:
@@ -71,8 +71,8 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
 
 
 def _may_be_visible(directory: AcidDirectory, write_ids: ValidWriteIds) -> bool:
-    """Whether readers may see a directory: a base of a compaction, or with a suffix, is hidden while a write
-    up to its own is open (``transactions.copies.base_names``).
+    """Whether readers may see a directory: the base of a compaction, or a base with a suffix, is hidden
+    while its write id or a lower one is open (``transactions.copies.base_names``).
     """
     if directory.kind != "base" or not directory.is_compacted:
         return True
@@ -89,16 +89,16 @@ def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
 
 
 def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
-    """Return the list with its open write ids as aborted ones, which readers do not see either."""
+    """Return the list with its open write ids as aborted ones: readers do not see those either."""
     hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
     return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
 
 
 def _select_visible(directories: Iterable[AcidDirectory], ended: ValidWriteIds) -> list[Directory]:
-    """Return the directories that a reader with a list without open write ids sees.
+    """Return the directories that a reader sees whose write-id list has no open ids.
 
-    A compaction may end between the reads of list and directory, and replace rows that the list has by later
-    ones. Returns nothing then; both sides differ, and verification compares them again.
+    A compaction may end between the reads of list and directory, and replace rows that the list contains by
+    later ones. Then it returns nothing; both sides differ, and verification compares them again.
     """
     selected = select_directories(directories, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:

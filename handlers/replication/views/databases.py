@@ -51,7 +51,7 @@ def rename_databases(query: Query, find_target: FindTarget) -> RenamedQuery:
 
 
 class _Renaming:
-    """One call of ``rename_databases``."""
+    """The work of one call of ``rename_databases``."""
 
     def __init__(self, query: Query, find_target: FindTarget) -> None:
         self._query = query

@@ -70,8 +70,8 @@ def define_view(table: Table, policy: Policy) -> ViewDefinition:
 
 
 def _define_hive(table: Table, policy: Policy) -> ViewDefinition:
-    """Rename in the expanded text only: the other text names some tables without their database, and nothing
-    reads it.
+    """Rename databases in the expanded text only. Nothing reads the typed text, in which some tables have
+    no database.
     """
     original, expanded = (
         rename_databases(Query(text or "", HIVE, policy.source_db), policy.find_target)
@@ -86,7 +86,7 @@ def _define_hive(table: Table, policy: Policy) -> ViewDefinition:
 
 
 def _define_spark(table: Table, policy: Policy) -> ViewDefinition:
-    """Rename in both fields: Spark stores the same text twice."""
+    """Rename databases in both fields, because Spark stores the same text twice."""
     expanded = table.viewExpandedText or ""
     renamed, parameters = SparkText(expanded, table.parameters or {}, "view.").rename(policy)
     original = table.viewOriginalText
@@ -149,7 +149,7 @@ class SparkText:
     prefix: str
 
     def rename(self, policy: Policy) -> tuple[RenamedQuery, dict[str, str]]:
-        """Return the text and the properties that the target of ``policy`` has."""
+        """Return the text and the properties in the form that they have on the target of ``policy``."""
         query = self._read()
         renamed = rename_databases(query, policy.find_target)
         properties = dict(self.properties)
@@ -182,8 +182,8 @@ class SparkText:
 
 
 def rename_namespace(namespace: str, query: RenamedQuery, policy: Policy) -> str:
-    """Return the current database that a query has on the target;
-    one that no table of the query is in need not be there.
+    """Return the current database that a query has on the target; it need not exist there if the query
+    reads no table in it.
     """
     if query.namespaces:
         return min(query.namespaces)
@@ -200,7 +200,7 @@ _PIECE_MAX: Final = 4000 - _DIGITS
 
 
 def is_sql_function(function: Function) -> bool:
-    """Whether the function has a query in place of a class."""
+    """Whether a query defines the function, instead of a Java class."""
     return function.className == _CLASS
 
 

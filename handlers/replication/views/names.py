@@ -73,7 +73,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name in lower case; empty if it is none."""
+        """The name in lower case, without its quotes; empty if the token cannot be a name."""
         if self.kind == "quoted":
             quote = self.text[0]
             return self.text[1:-1].replace(quote * 2, quote).lower()
@@ -81,12 +81,12 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The word that it is without quotes, in lower case; empty if it has quotes."""
+        """The text of a word without quotes, in lower case; empty for other tokens."""
         return self.text.lower() if self.kind == "word" else ""
 
     def rename(self, name: str, dialect: Dialect) -> str:
-        """Return the text with another name, in the same quotes;
-        one without quotes gets them if it needs them.
+        """Return ``name`` as text in place of this token, in the same quotes; without quotes, the name
+        gets some only if it needs them.
         """
         if self.kind != "quoted" and _PLAIN.fullmatch(name):
             return name
@@ -160,8 +160,8 @@ class _Tables:
     last: str = ""
 
     def step(self, token: Token, after: str) -> bool:
-        """Follow the next token; return whether it begins the name of a table.
-        ``after`` is the text of the one after it.
+        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of
+        the token after it.
         """
         scope, word = self.scopes[-1], token.word
         starts_table = False
@@ -201,8 +201,8 @@ class _Tables:
 
 
 def find_names(text: str, dialect: Dialect) -> list[Name]:
-    """Return all names of a query in their order;
-    a table that a WITH clause names is none, and a column only if it has a dot.
+    """Return the names in a query in their order, without tables that a WITH clause defines and columns
+    without a dot.
     """
     tokens = read_tokens(text, dialect)
     walk, common = _Tables(), _find_common_tables(tokens)
@@ -221,7 +221,7 @@ def find_names(text: str, dialect: Dialect) -> list[Name]:
 
 
 def _find_end(tokens: Sequence[Token], start: int) -> int:
-    """Return the index behind a name with all of its parts, or behind any other token."""
+    """Return the index after a name with all of its parts, or after any other token."""
     end = start + 1
     if not tokens[start].is_name:
         return end

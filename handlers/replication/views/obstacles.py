@@ -56,8 +56,8 @@ def find_function_obstacle(function: Function, policy: Policy, source: Metastore
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search through the objects that an object reads and calls. It ends at the first obstacle, so visited
-    objects have none.
+    """A search through the objects that an object reads and calls. The search ends at the first obstacle,
+    so visited objects have none.
     """
 
     source: Metastore
@@ -107,7 +107,9 @@ class _Search:
         return None
 
     def _visit(self, names: Iterable[tuple[str, str]], mark: str) -> list[tuple[str, str]]:
-        """Mark names as visited, and return those that were not; ``mark`` is behind those of functions."""
+        """Mark names as visited, and return those that were not visited before; ``mark`` distinguishes
+        functions from tables of the same name.
+        """
         unvisited = [(db, name) for db, name in names if (db, name + mark) not in self.visited]
         self.visited.update((db, name + mark) for db, name in unvisited)
         return unvisited

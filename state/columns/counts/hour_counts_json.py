@@ -24,7 +24,7 @@ FORMAT: Final = 1
 """Version of the form."""
 JSON_CHARS_MAX: Final = 256 << 20
 _KINDS: Final = "misfit_kinds"
-"""An addition to the form, which older versions ignore."""
+"""Key of an addition to the form, which older versions ignore: the kinds of misfits."""
 _TRAILING: Final = "trailing"
 """Another one: the rows with more text behind their document, by hour."""
 _HAS_FLOATS: Final = 1

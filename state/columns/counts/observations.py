@@ -1,7 +1,7 @@
 """Observations of the keys' values: for a batch, by hour, and combined over the retained window.
 
-Counts add up and evidence joins, in any order of batches and hours. Repetition would falsify the counts;
-``HourCounts`` therefore remembers its last batch, and a replayed batch changes nothing.
+Counts add up, and evidence is joined, in any order of batches and hours. Counting a batch twice would falsify
+the counts; ``HourCounts`` therefore remembers its last batch, and a replayed batch changes nothing.
 
 Each key has its own row count: every row counts for live columns (from the file footers), but only a sample
 for keys that wait for a column.
@@ -117,19 +117,21 @@ class KeyWindow:
     misfit_hours: tuple[tuple[int, MisfitCounts], ...] = ()
     """The hours with misfits of a known kind, in order; merged hours are one."""
     uncounted: MisfitCounts = NO_MISFITS
-    """For each kind, the values of hours that contain this kind in a number that is unknown."""
+    """For each kind, all values of the hours that contain an unknown number of values of this kind."""
     rows_of_other_hours: int = 0
     """The rows of hours in which the key was looked for and has no value."""
 
     @property
     def fill_rate(self) -> float:
-        """The share of all rows that have a value; that of ``total`` is within the hours that have one."""
+        """The share of all rows that have a value; ``total.fill_rate`` leaves out the hours without a
+        value.
+        """
         rows = self.total.rows + self.rows_of_other_hours
         return self.total.values / rows if rows else 0.0
 
     @property
     def kinds_max(self) -> MisfitCounts:
-        """The number of values of each kind except integers, or the greatest that it can be."""
+        """The number of values of each kind except integers; if unknown, the greatest possible number."""
         return replace(self.total.kinds.join(self.uncounted), integers=0)
 
     @property
@@ -226,7 +228,7 @@ class HourCounts:
         return folded
 
     def check(self) -> None:
-        """Assert that hours are whole and counts are possible."""
+        """Assert that the hours are whole hours and the counts are possible."""
         for hour, observations in self.hours.items():
             assert hour % HOUR_S == 0, hour
             observations.check()
@@ -264,7 +266,9 @@ def _add_hour(window: KeyWindow | None, hour: int, counts: KeyCounts) -> KeyWind
 
 
 def _find_uncounted(counts: KeyCounts) -> MisfitCounts:
-    """Return the values of an hour for each kind that its evidence contains and its counts do not."""
+    """Return the number of an hour's values for each kind that its evidence contains but its counts do
+    not.
+    """
     evidence, kinds, values = counts.evidence, counts.kinds, counts.nonnull
     has_others = evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits
     return MisfitCounts(

@@ -37,7 +37,7 @@ class MisfitCounts:
 
     @classmethod
     def of_value(cls, evidence: Evidence, count: int = 1) -> MisfitCounts:
-        """Return ``count`` values of the kind of one value with this evidence."""
+        """Return the counts of ``count`` values, all of the kind that ``evidence`` of one value shows."""
         if evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits:
             return cls(others=count)
         if evidence.has_floats:
@@ -52,7 +52,7 @@ class MisfitCounts:
         return self.integers + self.wide_integers + self.fractions + self.others
 
     def join(self, other: MisfitCounts) -> MisfitCounts:
-        """Return the counts of both, which must be of different rows."""
+        """Return the sum of both counts, which must be of different rows."""
         return MisfitCounts(
             self.integers + other.integers,
             self.wide_integers + other.wide_integers,
@@ -61,7 +61,9 @@ class MisfitCounts:
         )
 
     def limit(self, count: int) -> MisfitCounts:
-        """Return at most ``count`` of these values; those that are the weakest evidence for STRING stay."""
+        """Return at most ``count`` of these values, preferring those that are the weakest evidence for
+        STRING.
+        """
         limited = []
         for each in self.to_list():
             limited.append(min(each, count))
@@ -122,8 +124,8 @@ def encode_announced(announced: Mapping[int, int]) -> str | None:
 
 
 def parse_announced(text: str | None) -> dict[int, int]:
-    """Read the output of ``encode_announced``. Any other text counts as no announcement: only the delay
-    starts again.
+    """Read the output of ``encode_announced``. Any other text counts as no announcement; the only effect
+    is that the delay starts again.
     """
     try:
         form: Any = json.loads(text or "{}")

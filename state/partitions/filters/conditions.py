@@ -145,7 +145,8 @@ def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
 def _find_values(condition: Condition) -> dict[int, Leaf]:
     """Return the parts of a condition that limit a column to one value, by column.
 
-    Only one value: with several, the rest of the condition would need compiling for each of them.
+    Leaves out limits to several values, because the rest of the condition would need compiling for each
+    value.
     """
     parts = condition.children if isinstance(condition, AllOf) else (condition,)
     return {

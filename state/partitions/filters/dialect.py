@@ -37,7 +37,7 @@ class LikeDialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Reading of a filter's text.
+    """How to read the text of a filter.
 
     ``ignore_trailing_input``: all Hive versions stop reading at the first possible end, so they read ``p > 1
     && p < 5`` as ``p > 1`` and return too many partitions. Tideline refuses such a filter without this

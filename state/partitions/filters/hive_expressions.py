@@ -1,9 +1,9 @@
 """Translates Hive's expression trees, sent by ``getPartitionsByExpr``, into filters.
 
 A client sends a tree of calls, columns and constants. Calls that the filter language can express become a
-filter. Under AND, it leaves out a part that it cannot express, which only enlarges the answer; elsewhere the
-whole answer becomes "all partitions". In both cases it marks the answer as possibly containing partitions
-that do not match. Clients check those themselves, as the contract of the call requires
+filter. If a part under AND cannot be expressed, the filter omits it, which only enlarges the answer;
+elsewhere the whole answer becomes "all partitions". In both cases the answer is marked as possibly containing
+partitions that do not match. Clients check those themselves, as the contract of the call requires
 (``IMetaStoreClient.listPartitionsByExpr``).
 
 The default partition is NULL here, for text columns too. Hive 4 agrees when it evaluates an expression. When
@@ -103,7 +103,9 @@ def translate(expression: Expression, default_partition: str) -> Translation:
 
 
 class _Translator:
-    """Translates for one default partition's name; pushes NOT down to the comparisons: NULL never matches."""
+    """Translates expressions, given the name of the default partition. Pushes NOT down to the comparisons,
+    because NULL never matches.
+    """
 
     def __init__(self, default_partition: str) -> None:
         self._default = default_partition

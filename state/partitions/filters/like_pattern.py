@@ -125,7 +125,7 @@ class _Piece:
         return start + self.size if fits else -1
 
     def find_end(self, text: str, start: int) -> int:
-        """Return the end of the first such piece from ``start`` on, -1 if there is none."""
+        """Return the end of the first occurrence of the piece at or after ``start``, -1 if there is none."""
         if self.expression is not None:
             found = self.expression.search(text, start)
             return -1 if found is None else found.end()

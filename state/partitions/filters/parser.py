@@ -101,8 +101,8 @@ class _Parser:
         return node
 
     def _parse_or(self) -> Node:
-        """Parse a filter with its own stack of parentheses,
-        because the caller may have used most of Python's.
+        """Parse a filter with its own stack of parentheses, because the caller may have used most of
+        Python's stack.
         """
         outer: list[_Level] = []
         level = _Level()

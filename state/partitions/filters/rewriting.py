@@ -225,8 +225,8 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _add_above(node: Comparison, text: str) -> list[Node]:
-    """Return the part that is above ``text`` by its bytes, but may not be for a database: texts that it
-    begins, and characters beyond U+FFFF.
+    """Return conditions for values that are above ``text`` by their bytes, but perhaps not for a database:
+    texts that begin with ``text``, and those with characters beyond U+FFFF.
     """
     surrogates = [
         _between(node, text[:at] + _BEYOND, text[:at] + _LOW, Operator.LESS)
@@ -237,7 +237,7 @@ def _add_above(node: Comparison, text: str) -> list[Node]:
 
 
 def _add_below(node: Comparison, text: str) -> list[Node]:
-    """Return the part that is below ``text`` by its bytes, but may not be for a database."""
+    """Return conditions for values that are below ``text`` by their bytes, but perhaps not for a database."""
     high = [
         _between(node, text[:at] + _LOW, text[:at] + _HIGH, Operator.LESS_OR_EQUAL)
         for at, character in enumerate(text)
@@ -251,12 +251,16 @@ def _between(node: Comparison, low: str, high: str, to: Operator) -> Node:
 
 
 def _shorter(node: Comparison, text: str) -> list[Node]:
-    """Return the part that equals ``text``, or is above it, only because a database pads it with blanks."""
+    """Return conditions for values that equal ``text``, or are above it, only because a database pads them
+    with blanks.
+    """
     return [node.like(escape_pattern(text[:at])) for at, character in enumerate(text) if character <= _BLANK]
 
 
 def _widen(node: Node, conditions: Iterable[Comparison | Membership]) -> Node:
-    """Return a filter that finds at least the same, with one more condition for each column of texts."""
+    """Return a filter that finds at least the same partitions, with one more condition for each column of
+    texts.
+    """
     compared = [
         part for one in conditions for part in (_expand(one) if isinstance(one, Membership) else [one])
     ]

@@ -104,7 +104,9 @@ class Comparison:
     reversed: bool = False
 
     def by(self, operator: Operator, text: str | None = None) -> Comparison:
-        """Return the comparison of the same column by another operator, and optionally with another text."""
+        """Return the comparison of the same column with another operator, and optionally with another
+        text.
+        """
         literal = self.literal if text is None else Literal(text, self.literal.at)
         return Comparison(self.column, operator, literal)
 

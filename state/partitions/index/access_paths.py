@@ -71,7 +71,7 @@ def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
 def find_candidates(plan: FilterPlan, columns: int) -> list[AccessPath]:
     """Return the paths that may be the shortest, the one that fixes the largest part of the key first.
 
-    Only one if its ranges contain nothing but matches: no other path can read less.
+    Returns only one path if its ranges contain nothing but matches, because no other path can read less.
     """
     first, *others = _sort_paths(plan, columns)
     best = find_ranges(plan, columns, first)
@@ -89,7 +89,8 @@ class PathChoice:
         self._columns = len(table.key_schema.columns)
 
     def choose(self, plan: FilterPlan) -> tuple[Sequence[AccessPath], int | None]:
-        """Return the path with the fewest keys, or several for the alternatives of an OR if that is fewer.
+        """Return the path with the fewest keys, or several paths for the alternatives of an OR if these
+        together have fewer keys.
 
         Returns the number of their keys if there was a choice and the count is complete.
         """
@@ -105,8 +106,8 @@ class PathChoice:
         return (apart, total) if total <= size // 2 else ([path], counted)
 
     def _choose_each(self, boxes: Sequence[ScanPlan], most: int) -> tuple[list[AccessPath], int]:
-        """Return a path for every group of boxes that share their best one,
-        and the number of keys; gives up above ``most``.
+        """Return a path for every group of boxes that share their best path, and the number of keys; stops
+        counting above ``most``.
         """
         groups: dict[int | None, list[ScanPlan]] = {}
         total = 0
@@ -121,8 +122,8 @@ class PathChoice:
         ], total
 
     def _choose_path(self, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, or the number of keys read without a
-        result.
+        """Return the path with the fewest keys and their number, or, without a result, the number of keys
+        read.
         """
         paths = find_candidates(plan, self._columns)
         unread = [self._entries(path) for path in paths]
@@ -138,14 +139,18 @@ class PathChoice:
 
     @staticmethod
     def _rounds(paths: int) -> Iterator[int]:
-        """Yield the keys of each path that the rounds of a choice between this number of paths end at."""
+        """Yield, for each round of a choice between this number of paths, how many keys of each path to read
+        in total.
+        """
         for number, limit in enumerate(PROBED_KEYS):
             if number and limit * paths > PROBED_KEYS_MAX:
                 return
             yield limit
 
     def _entries(self, access: AccessPath) -> Iterator[bytes]:
-        """Yield something for every range of a path and for every key in it: the cost of reading it."""
+        """Yield one item for every range of a path and one for every key in it: the cost of reading the
+        path.
+        """
         prefix = self._table.prefix(access.column)
         for start, end in access.ranges:
             yield start
@@ -189,7 +194,7 @@ def _order(path: int | None, columns: int) -> list[int]:
 
 
 class _BoxRanges(NamedTuple):
-    """The ranges of one box, the columns that they do not limit, and whether there were too many values."""
+    """The ranges of one box, the columns that they do not limit, and whether the box has too many values."""
 
     ranges: list[Range]
     unread: set[int]

@@ -4,7 +4,7 @@ A filter within the limits of size can still have thousands of conditions. Evalu
 its ranges could keep the processor busy for minutes. Time is the processor time of the thread: a loaded
 machine or a slow store never makes a cheap filter fail.
 
-Every look calls ``pause``: answers give way to more urgent work.
+Every look at the clock calls ``pause``, so that answers give way to more urgent work.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 
 
 class AnswerBudget:
-    """Use and limits of one answer; for the thread that makes the answer."""
+    """Use and limits of one answer. Use it only from the thread that makes the answer."""
 
     def __init__(self, pause: Pause = lambda: None, clock: Clock = time.thread_time) -> None:
         self.clock = clock

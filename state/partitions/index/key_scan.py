@@ -29,7 +29,9 @@ KEYS_BATCH: Final = 512
 
 @runtime_checkable
 class FilteringReader(RemoteReader, Protocol):
-    """A store that can leave out some keys of rows that do not match; the index still checks the rest."""
+    """A store that can leave out some keys of rows that do not match; the index still checks the keys that
+    it returns.
+    """
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end`` in order;
@@ -38,12 +40,12 @@ class FilteringReader(RemoteReader, Protocol):
 
 
 class KeyScan:
-    """Scans of one reader. ``plans`` learns of scans that check many keys, and may plan their filter
-    again.
+    """Scans of one reader. Reports to ``plans`` how many keys a scan has checked, so that the cache may drop
+    the plan of the filter.
     """
 
     def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:
-        """``counts`` gets ``rows-scanned`` and ``postings-dropped``."""
+        """Counts ``rows-scanned`` and ``postings-dropped`` in ``counts``."""
         self._reader = reader
         self._remote = as_remote(reader)
         self._filtering = reader if self._remote is not None and isinstance(reader, FilteringReader) else None

@@ -119,7 +119,7 @@ class TableLookups:
         return Selection(self.index, self.index.prepare_node(self.index.table(self.name), tree), limit)
 
     def by_expression(self, expression: Expression | None, limit: int = NO_LIMIT) -> tuple[Selection, bool]:
-        """Find the partitions of Hive's expression, None for an unread one.
+        """Find the partitions that Hive's expression selects; None as ``expression`` means that it is unread.
 
         Returns also whether the selection is exact: if not, some of its partitions may not match.
         """

@@ -81,7 +81,7 @@ class PartitionIndex:
         self._scan = KeyScan(reader, plans, self.counts)
 
     def known_tables(self) -> SharedTables[IndexedTable]:
-        """Return all indexed tables, for any thread."""
+        """Return all indexed tables; thread-safe."""
         return self._tables
 
     def budget(self) -> AnswerBudget:
@@ -172,8 +172,9 @@ class PartitionIndex:
     def find_payloads(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of the first ``limit`` partitions that match, in the order of names.
 
-        If all are requested, and the ranges of a local store contain nothing else, one scan reads keys and
-        values together, in an eighth of the time. Raises LimitExceeded if they are too many for one answer.
+        If all partitions are requested, and the ranges of a local store contain nothing else, one scan reads
+        keys and values together, in an eighth of the time. Raises LimitExceeded if they are too many for one
+        answer.
         """
         reads_together = limit < 0 and prepared.check is None and prepared.access.column is None
         if reads_together and self._remote is None:
@@ -268,8 +269,8 @@ class PartitionIndex:
 
 
 class IndexSnapshot(PartitionIndex):
-    """The index as of one snapshot of its store, for one answer in any thread;
-    ``counts`` are those of this answer alone.
+    """The index as of one snapshot of its store, for one answer, which any thread may make; ``counts`` are
+    those of this answer alone.
 
     A table's record comes from the snapshot, not from memory: a reload gives the table another number, and
     both must belong to the same moment. It shares plans with the index, because the columns of a number never

@@ -38,8 +38,9 @@ class PreparedFilter:
     """Further paths, if the alternatives of the filter use different ones; a partition found on several
     counts once."""
     replan_above: int | None = None
-    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None if
-    there was no choice."""
+    """If an answer reads more keys than this, the table has outgrown the choice of the path; None if there
+    was no choice.
+    """
     cache_key: PlanKey | None = None
     tree: Node | None = None
     """The syntax tree of a filter in text form; None for all partitions, and for other forms."""
@@ -51,7 +52,7 @@ class PreparedFilter:
 
 
 class PlanCache:
-    """The planned filters of one index; for any thread."""
+    """The planned filters of one index; thread-safe."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[PlanKey, PreparedFilter] = OrderedDict()
@@ -70,7 +71,9 @@ class PlanCache:
         return entry
 
     def review(self, prepared: PreparedFilter, scanned: int) -> None:
-        """Have a filter planned again next time if the table has outgrown the choice of its path."""
+        """Forget the plan of a filter, so that its next use plans it again, if the table has outgrown the
+        choice of the path.
+        """
         outgrown = prepared.replan_above is not None and scanned > prepared.replan_above
         if outgrown and prepared.cache_key is not None:
             self._plans.pop(prepared.cache_key, None)

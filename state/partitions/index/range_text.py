@@ -52,8 +52,8 @@ class _Edge(NamedTuple):
 
 
 def describe_range(start: bytes, end: bytes | None, columns: Sequence[PartitionColumn]) -> str:
-    """Return a range of keys as text;
-    ``columns`` in the order of the key's fields, in which a posting has its column twice.
+    """Return a range of keys as text; ``columns`` are those of the key's fields, in their order; a posting
+    has its own column twice.
     """
     lows, low_edge = _split(start, columns)
     highs, high_edge = ([], b"") if end is None else _split(end, columns)
@@ -113,7 +113,9 @@ def describe_interval(low: bytes, high: bytes, column: PartitionColumn) -> str:
 
 
 def _describe_single(low: bytes, column: PartitionColumn) -> str | None:
-    """Return one value, or the texts with one beginning; None if the bytes are neither."""
+    """Return the condition for one value, or for all texts with one beginning; None if the bytes are
+    neither.
+    """
     if _is_field(low, column):
         return _equal(low, column)
     prefix = None if low == VALUE else _read_prefix(low, column)
@@ -143,7 +145,7 @@ def quote(text: str) -> str:
 
 
 def _split(key: bytes, columns: Sequence[PartitionColumn]) -> tuple[list[bytes], bytes]:
-    """Return the whole fields with which a bound begins, and the edge after them."""
+    """Return the whole fields at the beginning of a bound, and the edge after them."""
     fields: list[bytes] = []
     for column in columns:
         length = field_length(column.type, key)
@@ -174,8 +176,8 @@ def _list_values(column: PartitionColumn, fields: Sequence[bytes], single: str, 
 
 
 def _find_excluded(intervals: Intervals) -> list[bytes]:
-    """Return the values between intervals that together are all values but these;
-    empty if they are not that.
+    """Return the values that the intervals leave out if they contain all other values; otherwise an empty
+    list.
     """
     if len(intervals) < 2 or intervals[0].lo != VALUE or intervals[-1].hi != UNCONVERTIBLE:
         return []

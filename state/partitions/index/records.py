@@ -76,7 +76,7 @@ def kind_of(key: bytes) -> EntryKind:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTable:
-    """An indexed table; its number never serves other columns."""
+    """An indexed table; its number is never used again for other columns."""
 
     number: int
     key_schema: KeySchema
@@ -235,7 +235,7 @@ def check_numbers(reader: Reader, numbers: set[int]) -> None:
 
 
 def _stored_numbers(reader: Reader) -> Iterator[int]:
-    """Yield the table numbers of stored rows and postings; a number with both comes twice."""
+    """Yield the table numbers of stored rows and postings; a number with both is yielded twice."""
     for group in (_ROWS, _POSTINGS):
         at = group
         while found := next(reader.scan_keys(at, prefix_end(group)), None):

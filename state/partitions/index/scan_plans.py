@@ -153,8 +153,8 @@ def _intersect_boxes(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
 def _limit_product(
     mine: Sequence[ScanPlan], others: Sequence[ScanPlan]
 ) -> tuple[Sequence[ScanPlan], Sequence[ScanPlan]]:
-    """Return two lists of boxes whose product stays within the limit;
-    otherwise the longer one has fewer, larger boxes.
+    """Return two lists of boxes whose product stays within the limit; if necessary, the longer list gets
+    fewer, larger boxes.
     """
     if len(mine) * len(others) <= BOXES_MAX:
         return mine, others

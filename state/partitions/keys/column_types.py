@@ -55,8 +55,8 @@ _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.O
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A kind;
-    for ``decimal(precision, scale)`` also the number of digits and how many of them follow the point.
+    """The type of a column: its kind and, for ``decimal(precision, scale)``, the number of digits and how
+    many of them follow the point.
     """
 
     kind: TypeKind

@@ -114,7 +114,7 @@ def name_reader(columns: int) -> Callable[[bytes], bytes]:
 
 
 def read_names(keys: Iterable[bytes], columns: int) -> list[bytes]:
-    """Return the name of each key: ``name_reader`` without a call for each."""
+    """Return the name of each key, as ``name_reader`` does, but without a call for each key."""
     tail = 2 * columns + 3
     return [key[-tail - (key[-3] << 8 | key[-2]) : -tail - 1] for key in keys]
 

@@ -52,7 +52,7 @@ class TimelineChange:
         return self._current(name) is not None
 
     def settings(self, name: str) -> TableSettings:
-        """Return a table's settings, including this change; raise NotFound without timelines of it."""
+        """Return a table's settings, including this change; raise NotFound if it has no timelines."""
         return self._require(name).settings
 
     def is_stale(self, name: str) -> bool:
@@ -63,7 +63,8 @@ class TimelineChange:
     def follow(self, name: str, settings: TableSettings) -> None:
         """Follow a table, without partitions; changes nothing if its settings are the same.
 
-        Other settings keep the storage forms of single timelines, unless they have another form themselves.
+        If the settings change, single timelines keep their storage forms, unless the settings' own form
+        changes.
         """
         current = self._current(name)
         if current is not None and current.settings == settings:

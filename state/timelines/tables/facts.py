@@ -45,8 +45,8 @@ class Fact:
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them has
-        timelines.
+        """Return the partitions of the fact's tables by the time column; raise NotFound if none of the
+        tables has timelines.
         """
         followed = set(timelines.tables())
         storages_ = [
@@ -74,7 +74,7 @@ class Fact:
         return cover(self.storages(timelines, column), span, periods, strict=strict, min_count=min_count)
 
     def latest(self, timelines: Timelines, column: str) -> TimePartition | None:
-        """Return the partition that starts last over all tables and periods, or the shortest of several."""
+        """Return the partition that starts last over all tables and periods; of several, the shortest."""
         latest = [
             TimePartition(period, runs.last)
             for storage in self.storages(timelines, column)

@@ -41,8 +41,8 @@ class ListingLoad:
         partitions: Callable[[], Iterable[tuple[Mapping[str, str], UpdatePeriod | None]]],
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """``partitions`` begins a pass over all partitions, each of them once:
-        the values, and the period in its parameter.
+        """``partitions`` begins a pass over all partitions, and returns the values of each and the period in
+        its parameter.
 
         Calls ``pause`` between parts of long computations.
         """
@@ -148,7 +148,7 @@ class ListingWriter:
                 txn.put(key, value)
 
     def _remove_others(self, txn: Transaction, keys: KeySet, limit: int) -> bool:
-        """Remove the keys of the next ``limit`` that are not in the listing."""
+        """Among the next ``limit`` keys, remove those that are not in the listing."""
         stored = list(islice(records.scan_content(txn, self._number, self._checked_to), limit))
         for key in stored:
             if key not in keys:
@@ -196,8 +196,8 @@ def _count_repeated(ordered: Iterable[int], runs: Runs) -> tuple[array[int], arr
 
 
 def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[str]:
-    """Return a partition's values; a name has the default partition's for "" in a listing of whole partitions
-    or an event.
+    """Return a partition's values, with "" for the default partition: a name contains the default partition's
+    name where a whole partition contains "".
     """
     values = [spec.get(column.lower(), "") for column in settings.partition_columns]
     return ["" if value == DEFAULT_PARTITION else value for value in values]

@@ -63,7 +63,7 @@ class Timelines:
         return self._tables
 
     def settings(self, table: str) -> TableSettings:
-        """Return a table's settings; raise NotFound without timelines of it."""
+        """Return a table's settings; raise NotFound if it has no timelines."""
         return self._table(table).settings
 
     def timelines(self, table: str) -> list[Timeline]:
@@ -75,12 +75,12 @@ class Timelines:
         return [followed.timelines[key] for key in keys]
 
     def timeline(self, table: str, period: UpdatePeriod, column: str) -> Timeline | None:
-        """Return one timeline, or None if no such partition was ever seen; do not change it."""
+        """Return one timeline, or None if it never had a partition; do not change it."""
         followed = self._table(table)
         return followed.timelines.get((period, followed.column_number(column)))
 
     def runs(self, table: str, period: UpdatePeriod, column: str) -> Runs:
-        """Return which partitions exist, empty if none was ever seen; do not change them."""
+        """Return the runs of a timeline, empty if it never had a partition; do not change them."""
         timeline = self.timeline(table, period, column)
         return Runs() if timeline is None else timeline.runs
 

@@ -299,13 +299,15 @@ def _encode_partition_key(table: int, values: Sequence[str]) -> bytes:
 
 
 def _encode_ignored(table: int, column: int, text: str) -> bytes:
-    """The text is a JSON string: no key of one text begins with another."""
+    """Return the beginning of the keys of one ignored value; the text is a JSON string, so that the beginning
+    for one text is never that for another.
+    """
     return _IGNORED + table.to_bytes(8) + column.to_bytes(2) + encode_basestring_ascii(text).encode()
 
 
 def _encode_values(values: Sequence[str]) -> bytes:
-    """A JSON array, built from strings, because an encoder of the library for each event takes three times as
-    long.
+    """Return a JSON array. It is built from strings, because calling the library's encoder for each event
+    takes three times as long.
     """
     return f"[{','.join(map(encode_basestring_ascii, values))}]".encode()
 

@@ -74,7 +74,9 @@ class TableSettings:
         return self.periods or (_WITH_ISO_WEEKS if self.iso_weeks else _WITH_WEEKS)
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
-        """Return (period, ordinal) of a value, or None for no time, a sentinel, or a disregarded period."""
+        """Return (period, ordinal) of a value, or None if it is not a time, is a sentinel, or is of a
+        disregarded period.
+        """
         if text in self.sentinels or text[:_DAY_LENGTH] in self.sentinels:
             return None
         if period is UpdatePeriod.WEEKLY and self.iso_weeks:

@@ -129,9 +129,9 @@ class TableTimelines:
 def read_timelines(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
     """Return the timelines in a table's properties.
 
-    Raises TimelineInconsistent if one contradicts itself, if one that the settings require is missing (one
-    flag stands for all, so a period added later has no keys), or if there is none at all. Raises ConfigError
-    for an unknown form.
+    Raises TimelineInconsistent if a timeline contradicts itself, if a timeline that the settings require is
+    missing (one flag stands for all, so a period added later has no keys), or if there are no timelines at
+    all. Raises ConfigError for an unknown form.
     """
     loaded = {}
     for number, column in enumerate(settings.time_columns):

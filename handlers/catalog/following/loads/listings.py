@@ -56,8 +56,8 @@ class ListingRequest:
 
 
 def read_listing(source: Metastore, followers: Sequence[Follower], request: ListingRequest) -> Listing:
-    """Read a table or the next piece of it;
-    raise NotFound for one that no follower accepts, and the errors of the calls.
+    """Read a table or the next piece of it; raise NotFound if no follower accepts the table, and the
+    errors of the calls.
     """
     progress = request.progress
     # Step 1: before the first reading of the table.
@@ -157,7 +157,7 @@ class TextList(Sequence[str]):
     """
 
     def __init__(self) -> None:
-        """An empty list; ``take`` makes others."""
+        """Create an empty list; ``take`` creates a filled one."""
         self._blocks: list[tuple[str, array[int]]] = []
         """Joined texts, and the end of each; all blocks but the last are full."""
         self._length = 0

@@ -42,8 +42,8 @@ class Loader:
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
-        ``clock`` returns the Unix time. Computations in the thread of calls give way to the work that
-        ``turns`` knows.
+        ``clock`` returns the Unix time. By ``turns``, computations in the thread of calls give way to the
+        thread that applies events.
         """
         self._pauses = LoadPauses(clock)
         self._calls = calls
@@ -82,7 +82,7 @@ class Loader:
         self._checks.end_all()
 
     def load_next(self, wait_s: float) -> bool:
-        """Continue with a waiting table, or with a piece of it; return False if none is due.
+        """Continue with a waiting table, or with a piece of it; return False if no table is due.
 
         Waits for the metastore's answer for at most ``wait_s``. Postpones a load that the metastore fails to
         serve. Raises Transient if the store fails.
@@ -95,8 +95,8 @@ class Loader:
         return True
 
     def load(self, name: str, reason: str) -> bool:
-        """Load a table or a piece of it and wait for that; return True if it is complete, and raise the error
-        of a failed load.
+        """Load a table or a piece of it, and wait until that is done; return True if the table is
+        complete, and raise the error of a failed load.
         """
         while self._steps is not None:
             self._advance(PAUSE_S)

@@ -1,8 +1,8 @@
 """Decides when loads pause: those of failed tables, so that tries take at most a tenth of the time, and all
 loads if the cause is probably not a table.
 
-Times are Unix times, which another clock may set back; so a pause that would be longer than the longest one
-is over.
+Times are Unix times, which another clock may set back; so a pause that seems longer than the maximum counts
+as over.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LoadPauses:
         return not _is_paused(self._retries_from_s, self.clock())
 
     def measure_s(self, began_s: float) -> float:
-        """Return how long something has taken that began at a time."""
+        """Return the time since ``began_s``."""
         return max(0.0, self.clock() - began_s)
 
     def note_success(self) -> None:

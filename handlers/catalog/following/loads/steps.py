@@ -13,8 +13,8 @@ scope of the load, the catalog drops the listing.
 
 If a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: one listing gives
 the names, and each step fetches the partitions of one piece. Other followers receive their listing with the
-last piece. All listings follow ``as_of``, and every later event reaches the staged content or, after the last
-piece, all followers. So the order of pieces and events makes no difference.
+last piece. Every listing is read after ``as_of``, and every later event reaches the staged content or, after
+the last piece, all followers. So the order of pieces and events makes no difference.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LoadSteps:
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
-        Computations in the thread of calls give way to the work that ``turns`` knows.
+        By ``turns``, computations in the thread of calls give way to the thread that applies events.
         """
         self._calls = calls
         self._store = store
@@ -93,8 +93,8 @@ class LoadSteps:
     def load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True if it is complete.
 
-        Quarantines a table that the source refuses to return, or with inconsistent content. Raises Transient;
-        then nothing has changed.
+        Quarantines a table with inconsistent content, or one that the source refuses to return. If it raises
+        Transient, nothing has changed.
         """
         before, self._began_s = self._states.state(name), self._pauses.clock()
         reading = self._missed.begin(name)
@@ -136,7 +136,9 @@ class LoadSteps:
         return False
 
     def _accept_columns(self, name: str, events: Sequence[Event]) -> None:
-        """Follow a table further, whose partitions have not changed, with the events kept meanwhile."""
+        """Continue to follow a table whose partitions have not changed, and apply the events kept
+        meanwhile.
+        """
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
             self._states.finish_load(txn, name)
@@ -213,12 +215,16 @@ class LoadSteps:
             loads.abandon()
 
     def _write(self, loads: TableLoads) -> bool:
-        """Write a part; readers give way as to events, because each statement would give them a turn."""
+        """Write a part of the loads. Readers give way to it as they do to events; otherwise each statement
+        would give them a turn.
+        """
         with self._turns.work():
             return loads.write(self._store)
 
     def _keep_names(self, name: str, names: Sequence[str]) -> None:
-        """Keep the names of a table loaded in pieces, and of a few others."""
+        """Keep the partition names of a table loaded in pieces; forget the oldest names if there are those
+        of too many tables.
+        """
         self._listings.pop(name, None)
         while len(self._listings) >= LISTINGS_MAX:
             self._listings.pop(next(iter(self._listings)))
@@ -251,8 +257,8 @@ class LoadSteps:
         pairs: Sequence[tuple[Follower, FollowerChange]],
         reason: str,
     ) -> bool:
-        """Hand the loads to the followers; return whether the table is complete. A load of one that changed
-        meanwhile starts again.
+        """Hand the loads to the followers; return whether the table is complete. If the table changed
+        meanwhile, its load starts again.
         """
         listing = loads.listing
         if not loads.take(pairs):
@@ -274,8 +280,8 @@ class LoadSteps:
         self._states.finish_load(txn, table.name)
 
     def _forget_missing(self, name: str) -> None:
-        """Forget a table that does not exist: the event that drops or renames it is still to come, or has
-        passed.
+        """Forget a table that does not exist at the source; the event that drops or renames it may still
+        be to come.
         """
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)
@@ -284,11 +290,11 @@ class LoadSteps:
 
 
 class _MissedObserver(NullObserver):
-    """The counts already include missed events; this reports only a new problem."""
+    """An observer for missed events, which are already counted: it reports only a new quarantine."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
     def table_quarantined(self, table: str, error: TidelineError) -> None:
-        """Report it."""
+        """Report the quarantined table."""
         self._observer.table_quarantined(table, error)

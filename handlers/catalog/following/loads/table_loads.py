@@ -43,16 +43,18 @@ class TableLoads:
         ]
 
     def read(self) -> None:
-        """Step 1."""
+        """Compute the loads from the listing (step 1)."""
         for _, load in self._loads:
             load.read()
 
     def write(self, store: Store) -> bool:
-        """Step 2 for a part of one load; return whether there is more."""
+        """Write a part of one load (step 2); return whether there is more."""
         return any(load.write(store) for _, load in self._loads)
 
     def take(self, pairs: Sequence[tuple[Follower, FollowerChange]]) -> bool:
-        """Step 3; return False if staged content does not fit, so that the load must start again."""
+        """Hand the loads to the followers (step 3); return False if staged content does not fit, so that
+        the load must start again.
+        """
         return all(
             change.take_load(load)
             for loading, load in self._loads
@@ -82,7 +84,9 @@ def read_loads(
 
 @contextmanager
 def _containing_defects() -> Iterator[None]:
-    """Quarantine the table for an unexpected error too: it would end the loop, and then all tables."""
+    """Quarantine the table for an unexpected error too, because the error would end the loop for all
+    tables.
+    """
     try:
         yield
     except TidelineError:

@@ -6,13 +6,13 @@ Readers choose files by the names of their directories, so a new transactional t
 directory would show the old rows. For plain ones, ``copy_first_files`` compares the directory with the
 source.
 
-Replay therefore removes the rest after a drop, before adding a partition, and after creating a table. Replay
-records the position between a drop and a later creation of the same table, so a repeated drop never removes
-files of the new table.
+Replay therefore removes these files after a drop, before adding a partition, and after creating a table.
+Replay records the position between a drop and a later creation of the same table, so a repeated drop never
+removes files of the new table.
 
-Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A killed metastore leaves one in
-an object store: it copies all objects before it removes them from the former directory (of large tables:
-before it removes the first few hundred).
+Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). In an object store, a killed
+metastore leaves such a directory, because it copies all objects (of large tables: a few hundred) before it
+removes them from the former directory.
 
 Never removes a directory that contains any table or partition of the target database.
 """
@@ -75,8 +75,8 @@ def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Conte
 
 
 def make_room(place: str, moved: str, context: Context) -> bool:
-    """Remove the directory ``moved``, whose existence prevented a rename of ``place``; return whether that
-    happened.
+    """Remove the directory ``moved``, whose existence prevented a rename of ``place``; return whether it was
+    removed.
 
     Removes it only if ``place`` still has all its files, because a killed metastore may have moved some.
     """
@@ -97,8 +97,8 @@ def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
 
 
 def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
-    """Remove those directories in which neither a table other than ``but_for`` nor a partition is;
-    return whether these are all.
+    """Remove the directories that contain neither a partition nor a table other than ``but_for``; return
+    whether that applied to all of them.
     """
     used = find_used(places, context, but_for=but_for)
     for place in places:

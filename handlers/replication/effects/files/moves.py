@@ -13,22 +13,23 @@ ALTER_PARTITIONS, which has no earlier state to compare with:
   ``TABLE/_at_HASH/PARTITION``.
 
 A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With
-``external_base``, replay then moves the target's back below the base. If the target has no such directory,
-its metastore changes the location of the table and not those of the partitions (``HiveAlterHandler``). That
-is so after an earlier rename whose new directory the source had left by then. The metastore refuses to rename
-a partition if its new directory exists, which it does if a copy of external tables found it at the source
-before its rename was replayed (``replace_by_new_place``).
+``external_base``, replay then moves the target's directory back below the base. If the target has no such
+directory, its metastore changes the location of the table but not the locations of the partitions
+(``HiveAlterHandler``). The directory is missing after an earlier rename whose new directory the source had
+already left. The metastore refuses to rename a partition if its new directory exists, for example because a
+copy of external tables found that directory at the source before the rename was replayed
+(``replace_by_new_place``).
 
 A transactional table needs a load instead (``files_in_place``), because the write ids of the files in its new
 directory are unknown. (A source in a replicated database refuses SET LOCATION for managed tables, reference:
 hive-replication.md §1.6.)
 
 The change manager keeps no files of external tables, so a copy takes the current content of the named files.
-If the table or the partition has another name since, the metastore has moved its directory: the files are
-missing, or those of a newer table or partition of that name are in their place. The log shows the rename only
-later. After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``).
-The replay of a rename up to that event compares the target's directory with the source's at its new place,
-and copies its files. This counts as such a copy too, so the last of several renames decides. If the source is
+If the table or the partition was renamed since, the metastore has moved its directory: the files are missing,
+or files of a newer table or partition of that name are in their place. The log shows the rename only later.
+After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``). The
+replay of a rename up to that event compares the target's directory with the source's at its new place, and
+copies its files. This counts as such a copy too, so the last of several renames decides. If the source is
 down, every later rename counts.
 """
 
@@ -90,7 +91,8 @@ def locate_table(before: Table, after: Table, current: str, context: Context) ->
 def locate_partition(
     partition: Partition, name: str, owner: Embedded[Table] | None, context: Context, table: str
 ) -> str | None:
-    """Return the target's location of a plain partition; None if the event has too little to know it.
+    """Return the target's location of a plain partition; None if the event does not contain enough to know
+    it.
 
     ``owner`` is the table at the source. Raises UnsafePath if the partition's location is not a safe path.
     """
@@ -136,8 +138,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 
 
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
-    """Set the new location of the partitions, and then that of the table, so that a killed run can repeat
-    this.
+    """Set the new location of the partitions, and then that of the table, in this order so that a killed run
+    can repeat the work.
 
     The partitions also get the write id of the rename, as from Hive when it moves the directory itself
     (``HiveAlterHandler.alterTable``).
@@ -165,7 +167,9 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
 
 
 def has_left_base(before: Table, after: Table, context: Context) -> bool:
-    """Whether a rename has moved the table's directory, which on the target leaves ``external_base``."""
+    """Whether a rename has moved the table's directory, which the target's metastore then moves out of
+    ``external_base``.
+    """
     is_moved = before.sd.location != after.sd.location
     return is_moved and is_external(after) and context.policy.external_base is not None
 
@@ -197,8 +201,8 @@ def return_to_base(before: Table, after: Table, context: Context) -> None:
 
 
 def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], context: Context) -> None:
-    """Move the partitions below one of the directories ``left`` to the table's place;
-    ``roots`` are the source's and that.
+    """Move the partitions below one of the directories ``left`` to the table's place; ``roots`` are the
+    table's directory at the source and its place.
     """
     db, (source, mapped) = context.policy.target_db, (each.rstrip("/") for each in roots)
     names = context.target.partition_names(db, table)
@@ -228,7 +232,7 @@ def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | Non
 
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
     """Remove the directory of a partition whose rename failed because its new directory exists; return
-    whether that was so.
+    whether it was removed.
 
     The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has
     the new directory.
@@ -258,7 +262,7 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
 
 
 def complete_renamed_table(event: TableAltered, context: Context) -> None:
-    """Copy the files of a renamed table, if copies came from its old directory after that."""
+    """Copy the files of a renamed table, if copies took files from its old directory after the rename."""
     before, after = event.before.value, event.after.value
     name = (after.tableName or "").lower()
     if not _may_lack_files(event, name, (before, after), after, context):
@@ -273,7 +277,7 @@ def complete_renamed_table(event: TableAltered, context: Context) -> None:
 def complete_renamed_partition(
     event: PartitionsAltered, before: Partition, owner: Table, context: Context
 ) -> None:
-    """Do the same for a partition."""
+    """Copy the files of a renamed partition, if copies took files from its old directory after the rename."""
     table, after = event.table or "", event.after[0].value
     if not _may_lack_files(event, table, (before, after), owner, context):
         return
@@ -289,8 +293,8 @@ def _may_lack_files(
     owner: Table,
     context: Context,
 ) -> bool:
-    """Whether a rename moved a plain directory at the source,
-    from which ``table`` may have got files after that.
+    """Whether a rename moved a plain directory at the source, and copies for ``table`` may have taken
+    files from its old place after that.
     """
     before, after = states
     return (

@@ -252,13 +252,15 @@ def remove_file(context: Context, uri: str) -> None:
 
 
 def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
-    """Record copies of ``table``'s files for the event, if they have their current state."""
+    """Record copies of ``table``'s files for the event if the table is external, because such copies take
+    the current state of the files.
+    """
     if is_external(owner) and not is_transactional(owner):
         note_copy(table, event_id, context)
 
 
 def note_copy(table: str, event_id: int, context: Context) -> None:
-    """Record copies of ``table``'s files for the event, in their current state."""
+    """Record copies that took the current state of ``table``'s files for the event."""
     try:
         newest = context.source.current_event_id()
     except Transient:

@@ -39,8 +39,8 @@ would keep its rows."""
 
 
 def find_bare_write_id(table: str, context: Context) -> int | None:
-    """Return the write id for a truncation of a transactional table that has none;
-    None if the target may have rows of later writes, or the table has no write id.
+    """Return the write id for the truncation of a transactional table by an event without a write id; None
+    if the target may have rows of later writes, or the table has no write id.
     """
     load = context.tables.loads.get(table)
     mark = context.tables.write_ids.high_water_mark(f"{context.policy.source_db}.{table}")

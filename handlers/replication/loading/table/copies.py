@@ -32,7 +32,7 @@ class _Copy:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Source, directory and size."""
+        """Identifies the copy: source, directory and size."""
         return self.file.file.uri, self.location, self.file.size_bytes
 
 
@@ -58,7 +58,8 @@ class TableCopies:
 
         ``table_root`` is the table's own location on the target.
 
-        Raises FilesUnavailable and other errors of copies. A job copies many files, if there are jobs.
+        Raises FilesUnavailable and other errors of copies. If jobs are available, a job copies large numbers
+        of files.
         """
         kept: dict[str, set[str]] = {location: set() for _, location in listed if location is not None}
         copies = [

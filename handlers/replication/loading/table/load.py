@@ -5,8 +5,9 @@ The steps, each repeatable after a crash:
 1. Take the snapshot: event, write ids, definition (``snapshot``).
 2. Create the table on the target, marked as incomplete (``target_table``).
 3. List the files of the snapshot and read the statistics. Make sure that replay can apply everything that
-   happened meanwhile on top. Copy the files and write the statistics. A partitioned table comes page by page,
-   in bounded memory: it adds, copies and alters each page as far as necessary (``target_partitions``).
+   happened meanwhile on top. Copy the files and write the statistics. The load of a partitioned table
+   proceeds page by page, in bounded memory: it adds the partitions of a page, copies their files, and alters
+   them as far as necessary (``target_partitions``).
 4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables load in any
    order and several at a time, so each load adds the foreign keys of its table, and those that refer to it,
    if the other table exists already; the later of two loads adds the rest.
@@ -179,7 +180,7 @@ class _TableLoader:
             )
 
     def _partition_paths(self, target: Table, names: Sequence[str]) -> set[str]:
-        """Return where the partitions are below the directory of their table."""
+        """Return the paths of the partitions below the directory of their table."""
         root = f"{target.sd.location}/"
         paths = set(names)
         for page in in_pieces(names, PARTITIONS_PAGE):
@@ -251,8 +252,8 @@ def _exists(table: str, tools: LoadTools) -> bool:
 
 
 def _has_key(table: str | None, tools: LoadTools) -> bool:
-    """Whether the target has the table with its primary key;
-    Hive answers an addition without them with an internal error.
+    """Whether the target has the table with its primary key; without the table or the key, Hive answers
+    the addition of a foreign key with an internal error.
     """
     return _exists(table or "", tools) and bool(
         tools.target.constraints(PRIMARY_KEY, tools.policy.target_db, table or "")

@@ -43,7 +43,7 @@ class SnapshotLost(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class TableSnapshot:
-    """A table as of ``event_id``. ``table`` is None if the source has none then."""
+    """A table as of ``event_id``. ``table`` is None if the source had no such table then."""
 
     event_id: int
     table: Table | None
@@ -174,7 +174,9 @@ def _select_names(
 
 
 class _CurrentWriteIds:
-    """Write ids above the snapshot, as of the first call, which answers for all."""
+    """The states of write ids above the snapshot: the first call reads them, and later calls use the same
+    answer.
+    """
 
     def __init__(self, name: str, tools: LoadTools) -> None:
         self._name = name

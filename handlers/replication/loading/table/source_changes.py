@@ -102,8 +102,8 @@ def find_replacement(events: list[Event]) -> str | None:
     """Return the first event after which the name may belong to another table, as text;
     None if there is none.
 
-    The files of a new table under the name may have the paths of the listed ones. Replaced rows of a plain
-    table do not matter: replaying the event on top removes them.
+    The files of a new table under the name may have the same paths as the listed files. Replaced rows of a
+    plain table do not matter: replaying the event on top removes them.
     """
     for event in events:
         created = isinstance(event, TableCreated | TableDropped | DatabaseDropped)

@@ -1,9 +1,9 @@
 """The partitions of the target's table during its load.
 
-It adds them, then copies their files and writes their column statistics. Last, it writes their definitions
-once more, for three reasons: an addition stores no write id, writing column statistics changes the mark of
-accurate ones, and a partition of an earlier try may be out of date. Other partitions stay unchanged, because
-an alteration takes the metastore longer than an addition.
+The load adds them, then copies their files and writes their column statistics. Last, it writes their
+definitions once more, for three reasons: an addition stores no write id, writing column statistics changes
+the mark of accurate statistics, and a partition of an earlier try may be out of date. Other partitions stay
+unchanged, because an alteration takes the metastore longer than an addition.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def _settle(
 def is_same_definition(wanted: Partition, present: Partition) -> bool:
     """Whether a partition of the target is as required, except for the times that its metastore sets.
 
-    These are the time of its creation, which is that of the addition, and the time of its last change if
-    ``wanted`` has none.
+    These are the time of its creation, which is the time at which it was added, and the time of its last
+    change if ``wanted`` has none.
     """
     return (
         _identify(wanted) == _identify(present)
@@ -180,8 +180,8 @@ def is_same_definition(wanted: Partition, present: Partition) -> bool:
 
 
 def _identify(partition: Partition) -> tuple[object, ...]:
-    """Return the fields, except those with their own comparison; Hive returns a write id below 1 if there is
-    none.
+    """Return the fields to compare, except those that have their own comparison; Hive returns a write id
+    below 1 if there is none.
     """
     return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))
 

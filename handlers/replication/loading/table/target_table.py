@@ -125,13 +125,14 @@ class TargetTable:
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
-        """Return the table in the target's form;
-        statistics of rows that the snapshot does not contain lose their accuracy.
+        """Return the table in the target's form; statistics of rows that the snapshot does not contain
+        lose the mark of accuracy.
         """
         assert snapshot.table is not None
         table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
         if location is not None:
-            # It has no location at its creation, and the target chooses both.
+            # A table that is being created has no location yet; the target then chooses its location and its
+            # kind.
             translate_plain_table(table, self._target)
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         remove_unreliable([table], table, self._tools.source)

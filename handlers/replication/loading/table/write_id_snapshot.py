@@ -74,7 +74,7 @@ class WriteIdStates:
         return opened, aborted, info.txn_high_water_mark
 
     def _ids_of(self, txn_ids: Sequence[int], newest: int) -> set[int]:
-        """Return the write ids of some transactions, by halves as long as the answer may be cut."""
+        """Return the write ids of some transactions; halve the request as long as the answer may be cut."""
         if not txn_ids:
             return set()
         answer = self._read(format_valid_txns(newest, txn_ids, []))
@@ -102,7 +102,7 @@ def wait_for_open_write_ids(
     """Wait until no write id up to the mark is open;
     abort the holders after the time-out if the settings allow it.
 
-    Raises TransactionsOpen with the transactions if they do not, and Interrupted.
+    Raises TransactionsOpen, with the holders, if the settings do not allow it, and Interrupted.
     """
     deadline = time.monotonic() + tools.settings.open_transaction_timeout_s
     reported = False

@@ -51,8 +51,8 @@ class BaseNames:
         """Transactions and tables without an open older write, now and later."""
 
     def find_suffix(self, event: FilesWritten) -> str:
-        """Return the suffix of the bases of a write;
-        empty if there is no base, or if it must have none, perhaps only for now.
+        """Return the suffix of the bases of a write; empty if the write has no base, or if its bases must
+        not have a suffix, or not yet.
         """
         if not has_base(event.files) or not self._may_have_suffix(event):
             return ""
@@ -94,7 +94,9 @@ class BaseNames:
         return target_txn or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def remove_others(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
-        """Remove bases of the write that have the other name, with or without suffix."""
+        """Remove bases of the write that have the other form of the name (with a suffix instead of
+        without, or the reverse).
+        """
         if not has_base(event.files):
             return
         other = "" if base_suffix else _format_suffix(self._find_target_txn(event.txn_id))

@@ -91,8 +91,8 @@ def to_infos(target_db: str, table: str, writes: Sequence[PendingWrite]) -> list
 
 
 def discard_writes(writes: Sequence[PendingWrite], context: Context) -> bool:
-    """Remove the files of ``writes`` once none of their copies can create another file. Files under committed
-    write ids stay; returns False if there are no others.
+    """Remove the files of ``writes`` once none of their copies can create another file. Files under
+    committed write ids stay; returns False if all of the write ids are committed.
     """
     for write in writes:
         context.copies.cancel(write.handles)

@@ -227,7 +227,8 @@ class TransactionFiles:
         return self._context.table_cache.location(table, event.partition_name)
 
     def find_unlogged_writes(self, source_txn: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
-        """Return write events for the partitions touched without one (hive-replication.md §0c.2).
+        """Return write events for partitions that the transaction touched but that have none
+        (hive-replication.md §0c.2).
 
         The relay has already listed most of them, soon after the commit. Its parts count as write events,
         including those without files.
@@ -349,7 +350,9 @@ class TransactionFiles:
 
 
 def _explain(error: TidelineError, writes: Iterable[PendingWrite]) -> TidelineError:
-    """Return the error; if files are gone that the relay had to find, one after which the table is loaded."""
+    """Return the error; if files are gone that the relay had to find, return an error after which the
+    table is loaded.
+    """
     if isinstance(error, FileLost) and any(write.listed for write in writes):
         return UnloggedFilesGone(error.message, hint=_LOADED, **error.context)
     return error

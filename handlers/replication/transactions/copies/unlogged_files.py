@@ -42,8 +42,8 @@ def find_unlogged_write(
     None if the transaction wrote no file into it.
 
     ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of
-    such a write event. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput for a
-    location that may not be read.
+    one of its write events. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput
+    for a location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
     if files and not _is_same(touched, event, owner_text, context):
@@ -77,8 +77,8 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
 def _is_same(touched: Touched, event: TxnCommitted, owner_text: str | None, context: Context) -> bool:
     """Whether the names of the partition and of its table still belong to them at the source.
 
-    That is read after the files, because others may have had the names, and the same write id, already when
-    the files were listed.
+    Replay reads this after the files, because another partition or table may already have had the name, and
+    the same write id, when the files were listed.
     """
     db, _, table = touched.table.partition(".")
     write = LoggedWrite(db, table, touched.write_id, event.event_id, owner_text)
