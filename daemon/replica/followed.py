@@ -213,8 +213,8 @@ class FollowedReplica:
         self._report_new(False)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error;
-        return whether there were some, so that the loop runs again.
+        """Serve requests while the loop waits after an error; return whether there were any, so that the loop
+        runs again.
         """
         return self._inbox.serve(self._do_while_failed) > 0
 

@@ -290,7 +290,7 @@ class _Replica:
         )
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float]:
-        """Follow until a stop request, in turns."""
+        """Follow the topic until a stop request; yield how long to rest."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
         yield from self.loop.run(heartbeat)
