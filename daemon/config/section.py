@@ -97,9 +97,10 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSection(Generic[T]):
-    """A top-level section that a capability adds to the configuration. The process composes the
-    configuration's class when it starts, so a type checker cannot see the attribute; ``of`` returns the
-    section with its type.
+    """A top-level section that a capability adds to the configuration.
+
+    The process composes the configuration's class when it starts, so a type checker cannot see the attribute;
+    ``of`` returns the section with its type.
     """
 
     key: str

@@ -26,8 +26,9 @@ class LogCheck:
         self._newest = 0
 
     def find_contradiction(self, event: Event, position: Position) -> ForeignRecord | None:
-        """Return why the source cannot have published ``event``, which does not continue ``position``; None
-        if it may be genuine. Raises Transient.
+        """Return why the source cannot have published ``event``; None if the event may be genuine.
+
+        The event does not continue ``position``. Raises Transient.
         """
         if event.event_id > self._newest:
             self._newest = self._log.current_event_id()

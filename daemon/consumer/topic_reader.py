@@ -138,8 +138,9 @@ class TopicReader:
             raise missing_event_ids(self.status.topic)
 
     def read(self, timeout_s: float) -> Batch:
-        """Return at most ``batch_events`` events of about ``batch_bytes``, after waiting up to ``timeout_s``
-        for the first. Raises GapDetected with both ids; ConfigError, Transient.
+        """Return the next events, at most ``batch_events`` and about ``batch_bytes``.
+
+        Waits up to ``timeout_s`` for the first. Raises GapDetected with both ids, ConfigError and Transient.
         """
         if self._failure is not None:
             raise self._failure
@@ -244,6 +245,7 @@ class TopicReader:
 
     def _read_again(self, record: TopicRecord, event: Undecodable) -> tuple[TopicRecord, Event]:
         """Replace a record that could concern every table by the same event from the notification log.
+
         Returns the given record and event, with a hint, if the log does not have the event or it is as
         unreadable there. Raises Transient.
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Capability):
-    """Serves the metastore's own protocol to clients of any Hive version."""
+    """Serves the metastore's Thrift protocol to clients of any Hive version."""
 
     heading = "Metastore endpoint"
     commands = (

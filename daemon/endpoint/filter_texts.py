@@ -1,12 +1,13 @@
-"""The texts of partition filters, rewritten for a metastore of Hive 4, for one connection.
+"""Rewrites the partition filters of one connection for a metastore of Hive 4.
 
-It translates filters of old clients before answering or forwarding a call (``rewriting.translate_filter``).
-It rewrites a forwarded filter so that the metastore's database loses no partition
-(``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter unchanged.
+It translates filters of old clients before the endpoint answers or forwards a call
+(``rewriting.translate_filter``). It rewrites a filter before forwarding so that the metastore's database
+loses no partition (``rewriting.compare_by_bytes``). Metastores of other versions receive every filter
+unchanged.
 
-A client that makes a call that Hive 4 dropped is a client of Hive 2 or 3. A client that makes a call, or
-sends a field, that Hive 3.1 lacks is a client of Hive 4. Otherwise only the form of a filter decides: a
-client that connects again may send a filter first.
+The calls of a client show its version. A call that Hive 4 dropped comes from Hive 2 or 3; a call or a field
+that Hive 3.1 lacks comes from Hive 4. Before such a call, for example if a client connects again and sends a
+filter first, the form of the filter decides.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class FilterTexts:
         """Whether the metastore is Hive 4; None until it was queried."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request with the filter that Hive 4 reads as the client means it; raises the errors of
+        """Return the request with a filter that means for Hive 4 what the client means; raise the errors of
         ``metastore``.
         """
         if self._client is ClientVersion.UNKNOWN:
@@ -77,7 +78,7 @@ class FilterTexts:
         return self._rewrite(request, metastore, lambda text, _: _translate(text, self._client))
 
     def order(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request for forwarding, with a filter that loses no partition; raises the errors of
+        """Return the request to forward, with a filter that loses no partition; raise the errors of
         ``metastore``.
         """
         return self._rewrite(request, metastore, _order)

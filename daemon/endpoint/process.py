@@ -1,5 +1,5 @@
-"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end.
-It may serve ``/livez`` and ``/metrics``.
+"""Runs an endpoint as a process until SIGTERM, then finishes calls in progress. It may serve ``/livez`` and
+``/metrics``.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator
 def endpoint_routes(
     registry: CollectorRegistry, http: ProbesAddress, refused: Callable[[str], None]
 ) -> Sequence[Route]:
-    """Return the routes; they never wait for the metastore."""
+    """Return the routes of ``/livez`` and ``/metrics``, which never wait for the metastore."""
 
     async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
         return probe_response()

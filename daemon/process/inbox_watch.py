@@ -1,9 +1,9 @@
-"""Wakes the loops that rest when a request arrives in their inbox (``inbox``).
+"""Wakes a resting loop when a request arrives in its inbox (``inbox``).
 
-Hundreds of loops without work would otherwise list hundreds of directories all the time. One thread looks at
-the time of the last change of a directory, which is a single call of the system: twice a second at the common
-parent of the inboxes, which every client touches after its request (``inbox.send_request``), and at each
-inbox after a change there. A client that was killed in between is noticed within ``LOOK_S * LOOKS``.
+Hundreds of loops without work would otherwise list hundreds of directories all the time. Instead, one thread
+reads the modification time of a directory, which is a single system call: twice a second that of the inboxes'
+parent, which every client touches after its request (``inbox.send_request``), and after a change that of each
+inbox. It also notices the request of a client that was killed in between, within ``LOOK_S * LOOKS``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COARSE_NS: Final = 1_000_000_000
 
 
 class InboxWatch:
-    """The inboxes of a group of loops; any thread may add one."""
+    """Watches the inboxes of a group of loops. ``add`` is thread-safe."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns
@@ -41,7 +41,7 @@ class InboxWatch:
         self._parents = {*self._parents, str(directory.parent)}
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Look until a stop request."""
+        """Watch until a stop request."""
         heartbeat.following()
         while not heartbeat.stopping.wait(LOOK_S):
             self.look()

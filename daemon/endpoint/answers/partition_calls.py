@@ -1,5 +1,4 @@
-"""The partition calls that the index answers:
-the arguments of each, how it finds partitions, and the form of its answer.
+"""The partition calls that the index answers: their arguments, their lookups, and the forms of their answers.
 
 =============================== ==============================================
 form of an answer               calls
@@ -35,7 +34,7 @@ Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.CheckedSelect
 
 
 class Content(Enum):
-    """Content of an answer for each partition."""
+    """The content of an answer: names, partitions or a count."""
 
     PARTITIONS = auto()
     PARTITION = auto()

@@ -76,14 +76,14 @@ class Sample:
 
 
 class AnswerAgain(Protocol):
-    """Answers a request from the index, as for a client."""
+    """Answers a request from the index in the same way as for a client."""
 
     def __call__(self, request: Message, metastore: Metastore) -> Message | None:
-        """Return the answer of an index that is not behind; None if the endpoint would forward the call."""
+        """Return the answer once the index is up to date; None if the endpoint would forward the call."""
 
 
 class Verifier:
-    """Compares samples until closed; ``offer`` is for any thread and returns at once."""
+    """Compares samples until ``close``. ``offer`` is thread-safe and returns at once."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Verifier:
         self._thread.start()
 
     def offer(self, sample: Sample) -> None:
-        """Have a sample compared, unless too many are waiting."""
+        """Queue a sample for comparison, unless it is too large or too many are waiting."""
         if len(sample.answer.body) > SAMPLE_BYTES_MAX:
             self._count(Outcome.DROPPED)
             return

@@ -174,7 +174,7 @@ def _load_tables(
     progress: BootstrapProgress | None,
     job_changed: Callable[[JobStatus], None],
 ) -> None:
-    """Open the policy's projection, which loads the tables that wait."""
+    """Load the tables that wait, with the policy's projection."""
     pulse = Pulse()
     options = bootstrap_options(config, name, pulse, progress=progress)
     shared = SharedResources.of(config, CallMetrics(CollectorRegistry()))
