@@ -1,4 +1,4 @@
-"""The report of a verification: as plain values, with their forms for the API, and as text."""
+"""The report of a verification: as plain values, as forms of the API, and as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.value_text import count_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """The outcome of a table; of the database itself if ``table`` is empty."""
+    """The outcome of a table, or of the database itself if ``table`` is empty."""
 
     table: str
     outcome: Outcome
@@ -53,9 +53,10 @@ def make_report(
     repaired: Sequence[str] = (),
     listed: Sequence[TableResult] | None = None,
 ) -> dict[str, Any]:
-    """Return the report as plain values (``VerificationReport``).
+    """Return the report of a verification as plain values (``VerificationReport``).
 
-    ``repaired`` are the tables with a load request, and ``listed`` the tables to list; by default all.
+    ``repaired`` are the tables for which loads were requested. ``listed`` are the tables to list, by default
+    all.
     """
     return {
         "policy": policy,
