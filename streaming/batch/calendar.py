@@ -1,4 +1,4 @@
-"""The hours of a flat table by day, for its page: 24 letters for each of the last days with an hour."""
+"""The calendar of a flat table's hours, for its page: 24 letters for each of the last days that have rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DAY_S: Final = 24 * HOUR_S
 
 
 def make_calendar(partitions: Sequence[HourPartition]) -> dict[str, str]:
-    """Return the last days that have hours, in order, each with a letter for each of its hours in UTC.
+    """Return the last days that have rows, in order, each with a letter for each hour in UTC.
 
-    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived late, and ``-`` one
-    without rows.
+    ``s`` is a sealed hour, ``o`` an open one, ``l`` an open one with rows that arrived late, and ``-`` an
+    hour without rows.
     """
     days: dict[int, list[str]] = {}
     for each in partitions:

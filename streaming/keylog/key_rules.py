@@ -1,8 +1,8 @@
-"""Key rules: decisions that users make about keys on the command line (always a column,
-never a column, or of a given type).
+"""Key rules: users' decisions about keys from the command line (always a column, never a column, or a given
+type).
 
-The configuration file can hold the same rules. Rules from the command line are added to them and override
-them in case of a contradiction. A key cannot be always and never a column: the newer rule replaces the older
+The configuration file can contain the same rules. Rules from the command line are added to these, and
+override them if they contradict. A key cannot be always and never a column: the newer rule replaces the older
 one.
 """
 
@@ -26,7 +26,7 @@ from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rule_table
 
 
 class RuleKind(StrEnum):
-    """Requirement of a rule."""
+    """The kind of a rule."""
 
     ALWAYS = "always"
     SKIP = "skip"
@@ -48,7 +48,7 @@ class KeyRule:
 
     @property
     def text(self) -> str:
-        """The key or pattern, as users write it."""
+        """The key or pattern in the form in which users write it."""
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
     def replaces(self, other: KeyRule) -> bool:
@@ -62,7 +62,7 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyRuleSet:
-    """All key rules of one flat table, in the form of ``FlatRules``."""
+    """All key rules of one flat table, grouped as in ``FlatRules``."""
 
     always: frozenset[KeyPath]
     skip: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Retention: deletes rows that are too old to count, a bounded number in each transaction.
 
-Retention deletes a key when its newest request is too old. A request recorded at the same moment updates that
-day and locks the key's row until committed. The deletion checks the day once more and therefore keeps the
-key.
+Retention deletes a key when the day of its newest request is too old. If another process records a request at
+the same moment, it updates that day and locks the key's row until it commits. The deletion then checks the
+day once more and keeps the key.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _first_kept_day(log: KeyLog, keep_days: int) -> int:
 
 
 def _delete(log: KeyLog, kind: _ExpiringRows, before_day: int, transactions_max: int) -> tuple[int, bool]:
-    """Delete old rows; return their number, and whether none are left."""
+    """Delete some old rows; return their number, and whether all are deleted."""
     rows = 0
     for _ in range(transactions_max):
         deleted = log.database.write(lambda connection: _delete_some(connection, kind, before_day))
