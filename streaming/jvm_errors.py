@@ -171,8 +171,8 @@ def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogReco
 
 
 def read_causes(error: BaseException) -> tuple[Cause, ...]:
-    """Return the exceptions of the JVM behind ``error``, from the outermost to the root;
-    empty for an error of another kind.
+    """Return the exceptions of the JVM behind ``error``, from the outermost to the root; empty for an error
+    of another kind.
     """
     from py4j.protocol import Py4JError
 

@@ -14,7 +14,7 @@ from streaming.table.parameters import TOUCHED
 DAYS_MAX: Final = 92
 LATE_S: Final = HOUR_S
 """How far past the end of an hour the watermark must be for further rows to count as late. The batch with the
-hour's last rows moves it past the end.
+last rows of an hour already moves it past the end.
 """
 _DAY_S: Final = 24 * HOUR_S
 

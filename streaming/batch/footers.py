@@ -41,7 +41,7 @@ _KIND_BY_STATISTIC: Final = {
     "upperBound": Kind.STRING,
     "sum": Kind.DOUBLE,
 }
-"""A statistic that identifies the kind, after a check of the kinds before it."""
+"""A statistic that identifies each kind, if no earlier kind matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class ColumnFooter:
     values: int
     """Number of values that are not NULL."""
     least: float | None = None
-    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most``
-    likewise."""
+    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most`` is
+    the greatest."""
     most: float | None = None
 
     def join(self, other: ColumnFooter) -> ColumnFooter:

@@ -69,8 +69,8 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
 
 
 def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:
-    """Return the values that did not fit, by key:
-    their number, extrapolated from the sample, and their kinds.
+    """Return the values that did not fit, by key: their number, extrapolated from the sample, and their
+    kinds.
     """
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING

@@ -174,8 +174,9 @@ class BatchRunner:
         )
 
     def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
-        """Widen the columns that are too narrow for numbers in the staged rows; return the changed plan, None
-        if there are none.
+        """Widen the columns that are too narrow for numbers in the staged rows.
+
+        Returns the changed plan, None if there are none.
         """
         stream = self._stream
         if not staged.counts["misfits"]:

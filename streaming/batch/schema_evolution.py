@@ -62,8 +62,8 @@ class Proposal:
     def document(
         self, state: TableState, counts: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
-        """Return the snapshot of the table for users:
-        columns, fill rates, and the reason for each key without a column.
+        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key
+        without a column.
         """
         window = counts.window()
         decisions = (self.demand.decisions or {}).values()
@@ -162,8 +162,8 @@ def propose_proven(
 
 
 def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
-    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type;
-    None if there are none.
+    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if
+    there are none.
     """
     widened = tuple(
         change
@@ -180,8 +180,8 @@ def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as proposed by ``propose_proven``.
-    Raises Conflict if another writer altered it in the meantime.
+    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the
+    meantime.
     """
     if not evolution.alters:
         return state
@@ -209,8 +209,8 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
 def announce_promotions(
     table: FlatTable, state: TableState, evolution: Evolution, rules: FlatRules, now_s: int
 ) -> TableState:
-    """Begin the proposed promotions that were announced long enough,
-    announce the others, and return the new state.
+    """Begin the proposed promotions that were announced long enough, announce the others, and return the new
+    state.
 
     A user requested a promotion by a pin, so it is not delayed.
     """

@@ -34,8 +34,8 @@ class Watermark:
     """The watermark; None before the first event."""
 
     def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
-        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None:
-        no event).
+        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no
+        event).
         """
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():

@@ -206,8 +206,8 @@ def _load_stream_id(storage: Storage, path: str) -> str:
 
 
 def lock(settings: FlatSettings) -> None:
-    """Take the table's lock on this machine until the process ends.
-    Raises StateLocked if another process has it.
+    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has
+    it.
     """
     path = lock_path(settings)
     if path.name in _LOCKS:

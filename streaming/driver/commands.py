@@ -118,11 +118,10 @@ def narrow(
     target: ColumnType | None = None,
     progress: ProgressListener = ignore_progress,
 ) -> ColumnType:
-    """Make the STRING column of ``key`` numeric,
-    by default of the narrowest type that holds all values; return its type.
+    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values.
 
-    If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does
-    not fit.
+    Returns its type. If this is interrupted, the driver completes it between its batches. Raises
+    InvalidRequest if a value does not fit.
     """
     from streaming.upkeep.type_changes import begin_narrowing
 

@@ -114,8 +114,8 @@ def _read_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
-    """Return the class path:
-    configuration, the user's additions (``spark.executor.extraClassPath``), then Spark's own jars.
+    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then
+    Spark's own jars.
     """
     paths = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
     return ":".join([*filter(None, paths), f"{jars}/*"])
@@ -213,8 +213,9 @@ def _removes(spark: SparkSession) -> bool:
 
 
 def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
-    """Remove the completed executor pods of other applications with this label; return their names. Raises
-    Transient.
+    """Remove the completed executor pods of other applications with this label.
+
+    Returns their names. Raises Transient.
     """
     from py4j.protocol import Py4JError
 

@@ -30,8 +30,8 @@ _CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
 
 
 def require_installation() -> None:
-    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing;
-    point Spark to this Java.
+    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this
+    Java.
     """
     check_installed()
     require_programs()

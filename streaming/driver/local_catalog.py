@@ -36,8 +36,8 @@ def is_missing(settings: FlatSettings) -> bool:
 
 
 def build_conf(settings: FlatSettings) -> dict[str, str]:
-    """Return the Spark settings of the catalog, none with a metastore.
-    Raises ConfigError if the table is not on a local disk.
+    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not
+    on a local disk.
     """
     if not is_used(settings):
         return {}

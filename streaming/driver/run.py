@@ -67,8 +67,8 @@ class Driver:
         self._stopping.set()
 
     def run(self, *, once: bool) -> StopReason:
-        """Read the stream until ``stop``, or with ``once`` until the source is exhausted.
-        Return which of the two ended it.
+        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the
+        two ended it.
 
         Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and
         Transient for temporary failures.

@@ -260,8 +260,8 @@ def make_directory(url: URL) -> None:
 
 @contextmanager
 def convert_errors(address: str) -> Iterator[None]:
-    """Convert every SQLAlchemy error of the block to an error of Tideline's tree.
-    ``address`` must not contain the password.
+    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not
+    contain the password.
     """
     try:
         yield

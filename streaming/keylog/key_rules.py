@@ -52,8 +52,8 @@ class KeyRule:
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
     def replaces(self, other: KeyRule) -> bool:
-        """Whether this rule replaces ``other``, a rule of the same flat table:
-        the same rule, or the opposite one.
+        """Whether this rule replaces ``other``, a rule of the same flat table: the same rule, or the opposite
+        one.
         """
         return self.text == other.text and (
             self.kind is other.kind or RuleKind.SKIP in {self.kind, other.kind}
@@ -69,8 +69,8 @@ class KeyRuleSet:
     pins: Mapping[KeyPath, ColumnType]
 
     def apply_to(self, configured: FlatRules) -> FlatRules:
-        """Return the configured rules with these rules added.
-        These override the configuration: a key skipped here leaves its whitelist.
+        """Return the configured rules with these rules added. These override the configuration: a key skipped
+        here leaves its whitelist.
 
         Raises ConfigError if the whitelist exceeds the limit on columns.
         """

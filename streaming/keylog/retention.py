@@ -50,8 +50,8 @@ def count_old_rows(log: KeyLog, keep_days: int) -> DeletedRows:
 
 
 def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX) -> DeletedRows:
-    """Delete requests older than the last ``keep_days`` days (including today),
-    then keys without requests, then old changes.
+    """Delete requests older than the last ``keep_days`` days (including today), then keys without requests,
+    then old changes.
     """
     before = _first_kept_day(log, keep_days)
     rows, is_complete = _delete(log, _REQUESTS, before, transactions_max)
@@ -65,8 +65,8 @@ def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSAC
 
 @dataclass(frozen=True, slots=True)
 class _ExpiringRows:
-    """A kind of rows that expire:
-    their table, and the column that holds their time in units of ``unit_s`` seconds.
+    """A kind of rows that expire: their table, and the column that holds their time in units of ``unit_s``
+    seconds.
     """
 
     table: Table

@@ -129,8 +129,8 @@ change_table: Final = Table(
 
 
 def digest(*parts: str) -> bytes:
-    """Return 16 bytes that identify these texts in this order.
-    Lengths are included, so different lists differ.
+    """Return 16 bytes that identify these texts in this order. Lengths are included, so different lists
+    differ.
     """
     hashed = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:

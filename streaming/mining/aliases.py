@@ -131,8 +131,8 @@ class Aliases:
                 self.raw[alias_name] = table
 
     def _find_names(self, at: int) -> None:
-        """Record the names of the values that the call at ``at`` extracts:
-        ``f(…) AS a``, ``f(…) a``, ``VIEW f(…) t AS a, b``.
+        """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``, ``VIEW
+        f(…) t AS a, b``.
         """
         end = self.tokens.end_of_fields(self.tokens.end_of_bracket(at + 1))
         if self.tokens.lower_name(at - 1) in {"view", "outer"}:

@@ -114,8 +114,8 @@ _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
 def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunction]:
-    """Return all functions by lower-case name without database.
-    A user-defined function replaces a built-in one of the same name.
+    """Return all functions by lower-case name without database. A user-defined function replaces a built-in
+    one of the same name.
     """
     own = {
         each.name.lower().rpartition(".")[2]: JsonFunction(
@@ -203,8 +203,8 @@ _DEPTH_MAX: Final = 32
 
 @lru_cache(maxsize=1_024)
 def parse_schema(text: str) -> Schema | None:
-    """Return the fields of a schema in Spark's DDL form;
-    None for any other text, or if the type is not a struct.
+    """Return the fields of a schema in Spark's DDL form; None for any other text, or if the type is not a
+    struct.
     """
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None

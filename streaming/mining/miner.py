@@ -104,8 +104,8 @@ class Miner:
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
-        """Return the text's fingerprint and the keys it requests.
-        The fingerprint is "" if the text cannot use a raw table.
+        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot
+        use a raw table.
         """
         return self.mine_all([query])[0]
 
@@ -208,8 +208,8 @@ class Miner:
         return is_deep or len(text) > self.rules.parsed_chars
 
     def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
-        """Scan a text, then the contents of its strings:
-        SQL inside a program, or inside SQL that no parser accepts.
+        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser
+        accepts.
         """
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)

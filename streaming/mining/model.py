@@ -38,12 +38,12 @@ class Parser(StrEnum):
     """The parser that has read a text."""
 
     NONE = "none"
-    """None: the text does not name the JSON of a raw table."""
+    """No parser: the text does not name the JSON of a raw table."""
     HIVE = "hive"
     DATABRICKS = "databricks"
     TRINO = "trino"
     PYTHON = "python"
-    """Python's own; of the functions that it calls, and of the queries in its strings."""
+    """Python's own parser, for the calls in a program and the queries in its strings."""
     SCANNER = "scanner"
     PLAN = "plan"
 
@@ -52,7 +52,7 @@ class Unresolved(StrEnum):
     """The reason why a use of a raw column gave no key."""
 
     EXPRESSION = "expression"
-    """The document is computed: ``regexp_replace(json, …)``, an element of an exploded array."""
+    """The document is computed: ``regexp_replace(json, …)``, or an element of an exploded array."""
     PATH = "path-not-literal"
     """The path is computed or bound: ``concat('$.', x)``, ``?``."""
     VARIABLE = "variable"

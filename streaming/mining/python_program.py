@@ -1,5 +1,5 @@
-"""Reads one Python program: the queries in its strings,
-and the columns that PySpark's functions extract from a raw column.
+"""Reads one Python program: the queries in its strings, and the columns that PySpark's functions extract from
+a raw column.
 
 The reader does not trace DataFrames, because programs pass them through functions and loops. As in a text
 that no parser accepts, a column named ``json`` belongs to the only raw table that the program reads; if the
@@ -100,8 +100,8 @@ class ProgramReader:
                     yield self._read_query(text)
 
     def _read_fragments(self, call: ast.Call) -> Iterator[MinedKeys]:
-        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")``
-        as a query of the only raw table.
+        """Read the expressions of ``selectExpr("get_json_object(json, '$.a') AS a")`` as a query of the only
+        raw table.
         """
         if function_of(call) not in _FRAGMENT_FUNCTIONS:
             return
@@ -197,8 +197,8 @@ class ProgramReader:
         return None
 
     def _member(self, base: ast.expr, field: str | None) -> Value:
-        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``:
-        a column, or a field or an element of one.
+        """Read ``df.json``, ``df["json"]``, ``F.col("j").a`` and ``F.col("j")[0]``: a column, or a field or
+        an element of one.
         """
         if not self._is_column(base):
             return None if field is None else self._name(field)

@@ -125,8 +125,8 @@ def find_assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 class SchemaReader:
-    """Reads the schemas of a program:
-    a text in DDL form, ``StructType([StructField("a", …)])``, or ``StructType().add("a", …)``.
+    """Reads the schemas of a program: a text in DDL form, ``StructType([StructField("a", …)])``, or
+    ``StructType().add("a", …)``.
 
     It reads each expression once, because a schema may contain another one several times, and that one a
     third.

@@ -1,5 +1,5 @@
-"""Scanner: finds keys in texts that no parser accepts,
-such as truncated queries, old TRANSFORM syntax and SQL in program strings.
+"""Scanner: finds keys in texts that no parser accepts, such as truncated queries, old TRANSFORM syntax and
+SQL in program strings.
 
 It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore traces a call
 only if its document is unambiguous: the JSON column of the only raw table in the text, a column named through
@@ -88,8 +88,8 @@ class Scanner:
         return self._extracted[at]
 
     def _document(self, start: int, end: int) -> Value:
-        """Return the value of an argument:
-        a name or a call, possibly with fields, in parentheses or in a cast.
+        """Return the value of an argument: a name or a call, possibly with fields, in parentheses or in a
+        cast.
         """
         while self.tokens.token(start).text == "(" and self.tokens.end_of_bracket(start) == end:
             start, end = start + 1, end - 1

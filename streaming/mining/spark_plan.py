@@ -246,8 +246,8 @@ class _PlanText:
     _closings: dict[int, int] = field(default_factory=dict)
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``;
-        the end of the text if none does.
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
         """
         if not self._closings:
             self._find_brackets()

@@ -39,7 +39,9 @@ START_S: Final = 60.0
 _TOGETHER: Final = 50
 """Texts in one message. If the process ends, they are read again one by one."""
 _ATTEMPTS: Final = 2
-"""A process killed from outside, as by the kernel for lack of memory, is not the text's fault."""
+"""How often to try a text again if its process was killed from outside, for example by the kernel for lack of
+memory.
+"""
 
 
 class TextWorker:

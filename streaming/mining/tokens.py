@@ -86,8 +86,8 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the tokens as plain pairs of kind and text, which cost half as much:
-    every text of a query log passes here.
+    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log
+    passes here.
     """
     for match in _TOKEN.finditer(text):
         if kind := match.lastindex:
@@ -214,8 +214,8 @@ class TokenList:
         return operand if self.token(operand).kind in {TokenKind.STRING, TokenKind.NUMBER} else 0
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``;
-        the end of the text if none does.
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
         """
         return self._closings.get(opening, len(self._tokens))
 

@@ -44,7 +44,9 @@ FILE_OPTIONS: Final = {"recursiveFileLookup": "true", **_PLAIN_DISK}
 """How Spark reads a directory of raw events and all directories within."""
 _ISOLATION: Final = "isolation.level"
 _COMMITTED: Final = "read_committed"
-"""By default Kafka's Java client also returns records of transactions that are open or were aborted."""
+"""Setting for committed records only: by default, Kafka's Java client also returns records of open and
+aborted transactions.
+"""
 
 
 def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
@@ -90,8 +92,8 @@ def reads_committed(source: KafkaSource) -> bool:
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition from the line that Spark records for a Kafka source;
-    empty for other sources.
+    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for
+    other sources.
     """
     try:
         topics: Mapping[str, Any] = json.loads(offset_line)

@@ -74,8 +74,8 @@ class TopicGuard:
         self._metadata_s = metadata_s
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
-        """Return the topic. Raises TopicReplaced if its id changed,
-        or if it ends before the offsets already read.
+        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already
+        read.
 
         ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises
         Transient while records already read belong to an open transaction, which is possible only if the

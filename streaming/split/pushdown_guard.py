@@ -48,8 +48,8 @@ class PushdownGuard:
         self._storage = storage
 
     def mark_directory(self, directory: str, slots: Collection[int]) -> None:
-        """Replace every ORC file of ``directory`` by a marked copy,
-        before readers see the directory. Raises FilesUnavailable.
+        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises
+        FilesUnavailable.
         """
         if not slots:
             return
@@ -101,8 +101,8 @@ def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
 
 @contextmanager
 def orc_errors(path: str) -> Iterator[None]:
-    """Raise FilesUnavailable if ORC's library cannot read the file,
-    and StateCorrupt if it is not an ORC file.
+    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC
+    file.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

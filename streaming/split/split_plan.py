@@ -24,7 +24,9 @@ from streaming.split.parse_schema import Parse, field_path, literal, plan_parses
 
 MALFORMED: Final = "_malformed"
 TRAILING: Final = "_trailing"
-"""Whether the row has more text behind its first document, whose values are in no column."""
+"""Name of the text that says whether the row has more text after its first document, whose values are in no
+column.
+"""
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
 """With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md
 §6)."""
@@ -35,8 +37,8 @@ PARSED: Final = "_tideline_parsed"
 STEP: Final = "_tideline_step"
 """The result of the step before (``SplitPlan``)."""
 ROW: Final = "_tideline_row"
-"""A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing
-every row again."""
+"""A number that Spark must not compute twice, so it does not move filters on the result below the split,
+where they would parse every row again."""
 _END: Final = "tideline: end of the row"
 """An element after a row, which shows whether the row has only one document."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"

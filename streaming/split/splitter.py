@@ -52,8 +52,8 @@ def split(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN,
-    never NULL), ``texts`` and then all slots in the layout's order.
+    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots
+    in the layout's order.
 
     The STRING column ``value`` contains the JSON of a row. ``texts`` gives the names of further columns, each
     with the text of a key that need not be in the layout, for example the event time. Slots without a key are
@@ -105,8 +105,8 @@ def replace_rescued(layout: Layout, text: str) -> str:
 
 
 def row_counts() -> list[Column]:
-    """Return the aggregates to observe while split rows are written:
-    ``rows``, ``malformed``, ``trailing`` and ``rescued``.
+    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing``
+    and ``rescued``.
 
     ``rescued`` includes malformed rows, and rows with text after their document. Counts per column are in the
     footers of the written files.

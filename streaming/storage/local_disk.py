@@ -35,8 +35,8 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def local_path(path: str) -> Path | None:
-    """Return the path on the disk; None for a URI of another file system.
-    Hadoop's paths are not percent-encoded.
+    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not
+    percent-encoded.
     """
     match = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
     return None if match is None else Path(match[1])

@@ -34,8 +34,8 @@ class Catalog(Protocol):
         """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
-        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``;
-        otherwise raise Conflict.
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise
+        Conflict.
 
         With ``narrows``, switches off the metastore's check of column types for this call.
         """

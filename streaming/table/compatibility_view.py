@@ -68,16 +68,17 @@ class CompatibilityView:
         }
 
     def refresh(self, state: TableState) -> bool:
-        """Update the view for ``state``, with its stored old names and those that follow from ``state``;
-        return whether it changed.
+        """Update the view for ``state``, with its stored old names and those that follow from ``state``.
+
+        Returns whether it changed.
         """
         return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
-        """Write the view for ``state`` with ``old_names`` instead of its stored ones; return whether it
-        changed.
+        """Write the view for ``state`` with ``old_names`` instead of its stored ones.
 
-        Omits old names that are columns again, and those whose column no longer exists.
+        Returns whether it changed. Omits old names that are columns again, and those whose column no longer
+        exists.
         """
         usable_names = select_usable_names(state.layout, old_names)
         new_view = self._view(state, usable_names)
@@ -231,8 +232,8 @@ def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dic
 
 
 def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
-    """Return the view's columns: the table's columns,
-    its partition columns, then old names that are no longer columns.
+    """Return the view's columns: the table's columns, its partition columns, then old names that are no
+    longer columns.
 
     Raises BadInput for an old name that is not a valid column name.
     """

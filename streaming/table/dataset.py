@@ -1,5 +1,5 @@
-"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well.
-It needs neither Spark nor a metastore.
+"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well. It needs neither Spark
+nor a metastore.
 
 A dataset over the table's directory would read replaced files together with current ones, and take the types
 of its first file. This dataset has the files and columns that are current when it is opened

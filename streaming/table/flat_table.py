@@ -65,8 +65,8 @@ class FlatTable(Protocol):
         """``database.table``."""
 
     def read(self) -> TableState:
-        """Return the current state.
-        Raises InvalidRequest if the table is not a flat table written by Tideline.
+        """Return the current state. Raises InvalidRequest if the table is not a flat table written by
+        Tideline.
         """
 
     def create(
@@ -77,8 +77,8 @@ class FlatTable(Protocol):
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create the table as an external ORC table.
-        Raises AlreadyExists, or NotFound if the database does not exist.
+        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does
+        not exist.
         """
 
     def alter(
@@ -175,8 +175,8 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    """Return the metastore columns of ``layout``.
-    Raises BadInput or LimitExceeded for an invalid name or comment.
+    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or
+    comment.
     """
     listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)

@@ -86,8 +86,8 @@ COMMENT_CHARS_MAX: Final = 256
 
 
 def check_parameters(parameters: Mapping[str, str | None]) -> None:
-    """Raise InvalidRequest for a key without Tideline's prefix,
-    LimitExceeded for a key or value that is too long.
+    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too
+    long.
     """
     for key, value in parameters.items():
         if not key.startswith(PREFIX):

@@ -44,7 +44,7 @@ class RetentionRules:
     """The rules for how long to keep hours."""
 
     keep_s: int
-    """In event time, behind the newest sealed hour; 0 keeps everything."""
+    """How long to keep hours, in event time before the newest sealed hour; 0 keeps everything."""
     hours_max: int = HOURS_MAX
     distance_max_s: int = DISTANCE_MAX_S
 
@@ -114,7 +114,9 @@ class SweepResult:
 
     deleted: list[Location] = field(default_factory=list)
     kept: list[Location] = field(default_factory=list)
-    """Due, but a partition points there, or not a directory of an hour."""
+    """Directories that were due but kept, because a partition points there or they are not directories of an
+    hour.
+    """
     waiting: int = 0
 
 

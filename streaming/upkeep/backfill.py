@@ -130,8 +130,9 @@ def _backfill_matched(  # noqa: PLR0913, PLR0917 - as many as a scan needs
     match: Match,
     note: Callable[[BackfillResult], None],
 ) -> list[HourPartition]:
-    """Fill the key in the hours of the group whose events the matching key identifies; return the remaining
-    hours.
+    """Fill the key in the hours of the group whose events the matching key identifies.
+
+    Returns the remaining hours.
     """
     unmatched = []
     with _staged(rewriter, state, match.layout, raw, group) as directory:
@@ -210,8 +211,8 @@ class Match:
 
 
 def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
-    """Return the columns of both keys.
-    Raises NotFound if one has none, and InvalidRequest if ``by`` cannot identify events.
+    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot
+    identify events.
     """
     slots = state.layout.by_key
     if missing := [each.text for each in (key, by) if each not in slots]:

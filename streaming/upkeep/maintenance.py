@@ -1,5 +1,5 @@
-"""Maintenance between two batches: change types of columns,
-seal hours, drop old hours and delete replaced directories.
+"""Maintenance between two batches: change types of columns, seal hours, drop old hours and delete replaced
+directories.
 
 The driver seals (compacts) an hour when it expects no more rows: when the watermark is ``lateness_s`` after
 the end of the hour and after the last arrival of a row.

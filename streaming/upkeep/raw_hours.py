@@ -70,8 +70,8 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     group: Sequence[HourPartition],
     directory: str,
 ) -> None:
-    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``),
-    in one scan of the raw table.
+    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``), in one scan
+    of the raw table.
     """
     from pyspark.sql import functions
 

@@ -225,8 +225,8 @@ def _check_complete(
     more_rows: bool,
     more_rescued: bool,
 ) -> None:
-    """Raise Inconsistent unless all rows and values are present and,
-    without ``more_rescued``, no more rows are rescued than before.
+    """Raise Inconsistent unless all rows and values are present and, without ``more_rescued``, no more rows
+    are rescued than before.
     """
     names = [slot.name for slot in layout.slots]
     lost = [

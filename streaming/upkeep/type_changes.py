@@ -75,8 +75,9 @@ NUMBERS: Final = (
 
 
 def advance_promotion(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[TableState, int]:
-    """Rewrite up to ``hours_max`` hours and change the type when none is left;
-    return the state and the number of hours left.
+    """Rewrite up to ``hours_max`` hours and change the type when none is left.
+
+    Returns the state and the number of hours left.
     """
     state = _end_marking(rewriter, state)
     if not promoting_slots(state):
@@ -117,8 +118,8 @@ def _end_marking(rewriter: Rewriter, state: TableState) -> TableState:
 def begin_narrowing(
     rewriter: Rewriter, state: TableState, key: KeyPath, target: ColumnType | None = None
 ) -> TableState:
-    """Record that the column of ``key`` becomes ``target``,
-    by default the narrowest type that holds all values; return the new state.
+    """Record that the column of ``key`` becomes ``target``, by default the narrowest type that holds all
+    values; return the new state.
 
     Raises NotFound if the key has no column, and InvalidRequest if the column is not STRING, another change
     of types is in progress, or some value does not fit.

@@ -110,8 +110,9 @@ class Directory:
         return (self.file_systems.of(location).stat(location).mtime_ns or 0) // 1_000_000_000
 
     def read(self, location: Location, size_bytes_max: int) -> bytes:
-        """Return the content of a file; raise LimitExceeded if it is too long, NotFound if it has been
-        removed.
+        """Return the content of a file.
+
+        Raises LimitExceeded if it is too long, NotFound if it has been removed.
         """
         parts, size = [], 0
         for chunk in self.chunks(location):

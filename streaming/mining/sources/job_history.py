@@ -37,8 +37,9 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def parse_properties(document: bytes) -> dict[str, str]:
-    """Return the properties of a configuration file that mining needs;
-    raise BadInput for any other document.
+    """Return the properties of a configuration file that mining needs.
+
+    Raises BadInput for any other document.
     """
     reader = _Properties()
     parser = expat.ParserCreate()

@@ -72,8 +72,8 @@ class ExpressionReader:
         return self._lineage.fields(value, parts[used:])
 
     def extract(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
-        """Return a value for each key that a call extracts;
-        None if the node is not a call of a JSON function.
+        """Return a value for each key that a call extracts; None if the node is not a call of a JSON
+        function.
         """
         if (
             not isinstance(node, exp.Anonymous)

@@ -27,7 +27,7 @@ from streaming.mining.templates import VARIABLE
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
-"""Parts of a SELECT read separately."""
+"""Parts of a SELECT that are read separately."""
 
 
 class QueryReader:
@@ -254,8 +254,9 @@ class ScriptReader:
         self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))
 
     def _sources_of(self, node: exp.Expr, scope: Scope) -> tuple[str, ...]:
-        """Add the tables of a statement that is not a query to the scope; return the names of the parts that
-        contain them.
+        """Add the tables of a statement that is not a query to the scope.
+
+        Returns the names of the parts that contain them.
         """
         if isinstance(node, exp.MultitableInserts):
             parts: tuple[str, ...] = ("source",)

@@ -108,8 +108,8 @@ class UnionSource(Source):
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT.
-    ``parent`` is the enclosing query, for correlated sub-queries and multi-inserts.
+    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and
+    multi-inserts.
     """
 
     queries: dict[str, Source]
