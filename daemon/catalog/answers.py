@@ -36,7 +36,7 @@ class SourceView(ABC):
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
     stale: bool = False
-    """Whether the catalog does not follow events now, for example because the topic is unreadable."""
+    """Whether the catalog currently cannot follow events, for example because the topic is unreadable."""
     is_surveyed: bool = True
     """Whether the list of the source's tables is complete. Until then, an unknown table may be one of the
     rest.
@@ -106,8 +106,9 @@ class CatalogAnswers(Generic[K]):
         return {"sources": sources, "tables": rows, "total": total}
 
     def open_sources(self, source: str | None) -> list[tuple[str, K]]:
-        """Return the named source, or all, whose state is open;
-        raise NotFound for a source without the branch.
+        """Return the named source, or all, whose state is open.
+
+        Raises NotFound for a source without the branch.
         """
         sources = [each for each in self._sources if source in {None, each.source}]
         if not sources:
@@ -133,8 +134,9 @@ class CatalogAnswers(Generic[K]):
         return any(view is None or name in view.waiting or not view.is_surveyed for view in views)
 
     def only_source(self, candidates: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
-        """Return the candidate if there is only one; raise BadInput about ``name`` if several sources have
-        it.
+        """Return the candidate if there is only one.
+
+        Raises BadInput about ``name`` if several sources have it.
         """
         if len(candidates) > 1:
             sources = [source for source, _ in candidates]

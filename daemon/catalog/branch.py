@@ -41,7 +41,7 @@ class CatalogTools:
     metrics: CatalogMetrics
     readers: SharedReaders
     openers: Mapping[str, Callable[[BranchContext], OpenBranch]]
-    """By the names of the branches."""
+    """The functions that open branches, by the names of the branches."""
     moved: Callable[[str], None] = ignore_move
     """Receives the name of a catalog's projection when its state has changed."""
 
@@ -112,7 +112,7 @@ class BranchAction:
     """An action of the API on one table of a source. It sends a request (``OpenBranch.requests``)."""
 
     name: str
-    """Its ``do``, and the last part of its path."""
+    """The value of ``do`` in the request, and the last part of the action's path."""
     summary: str
     body: type[Any]
     """The form of its parameters, which have a ``table``."""

@@ -45,8 +45,8 @@ class CatalogPart:
     job: Job
     part: ProjectionPart
     view: Callable[[str], Any]
-    """Returns the basis of a branch's answers, by the branch's name; None before the loop has read the state.
-    For any thread.
+    """Returns the state that answers the queries of the named branch; None before the loop has read it.
+    Thread-safe.
     """
 
 
@@ -138,8 +138,8 @@ class _Catalog:
         self._moves = Moves(tools.moved, name)
         try:
             self._is_readable = self._opened.projection.read_state()
-            """Whether there is a state to answer from, which may be old: queries get answers before the topic
-            is readable.
+            """Whether queries can be answered from the state, which may be old: this does not require a
+            readable topic.
             """
         except BaseException:
             self._opened.close()

@@ -38,11 +38,11 @@ class Problem:
     place: str
     key: str
     value: str | None
-    """The given value as text; None if it is unknown or secret."""
+    """The value of the setting as text; None if it is unknown or secret."""
     reason: str
     hint: str = ""
     warning: bool = False
-    """Whether the daemon can run nevertheless."""
+    """Whether the daemon can run in spite of the problem."""
 
     def order(self) -> tuple[str, int, str]:
         """Sort by file and line, then by key."""

@@ -33,7 +33,9 @@ DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml
 VALUE_CHARACTERS_MAX: Final = 100
 KEY_CHARACTERS_MAX: Final = 100
 SUGGESTIONS_MAX: Final = 100
-"""Unknown settings that get a suggestion; each takes a millisecond, and a foreign file has thousands."""
+"""Maximum number of unknown settings with a suggestion: each takes a millisecond, and a file of another
+program has thousands.
+"""
 
 _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
@@ -45,7 +47,7 @@ class Loaded:
     config: Config | None
     problems: tuple[Problem, ...]
     places: Mapping[Key, str]
-    """Where each setting that is set comes from: ``file:line``, or the name of an environment variable."""
+    """The origin of each set value: ``file:line``, or the name of an environment variable."""
 
 
 def find_file(path: Path | None) -> Path | None:

@@ -34,13 +34,15 @@ class Batch:
     projection (``daemon.consumer.shared.subscription``).
     """
     caught_up: bool
-    """Whether the topic ended after them."""
+    """Whether the topic ended after these events."""
     time_s: int | None = None
     """The time of the last event read; None if there was none."""
     sizes_bytes: tuple[int, ...] = ()
     """The length of each event's record."""
     passage: Passage | None = None
-    """Of the last event; None if unknown, as for an event read from the notification log."""
+    """The passage of the last event; None if unknown, for example for an event read from the notification
+    log.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,15 @@ class Stages:
     """How long each stage of an event took, from the source to its effect, in seconds."""
 
     relay_s: float
-    """Until its record was in the topic: up to a second too long, because event times are whole seconds."""
+    """From the event until its record was in the topic: up to a second too long, because event times are
+    whole seconds.
+    """
     read_s: float
-    """Until the record's decoding."""
+    """From the topic until the record was decoded."""
     queue_s: float
-    """Until the start of its batch."""
+    """From decoding until the start of the event's batch."""
     apply_s: float
-    """Until the end of its batch."""
+    """From the start to the end of the event's batch."""
 
     @property
     def total_s(self) -> float:
@@ -86,7 +90,7 @@ class EventReader(Protocol):
         """Whether the reader wakes the projection when there are events, so that ``read`` does not wait."""
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return the position and time up to which the projection has nothing to apply; None if unknown."""
+        """Return the position, with its time, up to which nothing is left to apply; None if unknown."""
 
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, GapDetected, Transient."""

@@ -13,9 +13,11 @@ from typing import Final
 
 
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""For all readers together."""
+"""The budget of all readers together."""
 SHARE_BYTES_MIN: Final = 256 * 1024
-"""A reader with less would fetch single records. More than 256 readers at once exceed the budget."""
+"""The smallest share: a reader with less would fetch single records. More than 256 readers at once exceed the
+budget.
+"""
 
 
 class FetchBudget:

@@ -65,7 +65,7 @@ class FetchResult:
     ended: bool = False
     """The end of the topic follows ``records``."""
     lost: str | None = None
-    """Why reading cannot continue at this offset: a new search of the position is necessary."""
+    """The reason why reading cannot continue at this offset, so that the position must be searched again."""
 
 
 class _Queue:

@@ -57,9 +57,9 @@ class ProjectionStatus:
     """The reason for each quarantined table."""
     problem: str | None = None
     paused_since_s: int | None = None
-    """Unix time since which an operator has paused it."""
+    """Unix time at which an operator paused the projection."""
     stages: Stages | None = None
-    """Of the last event applied."""
+    """The stages of the last applied event."""
 
 
 class Projection(Protocol):
@@ -88,8 +88,8 @@ class Projection(Protocol):
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order and return the new position; their changes are then durable.
 
-        If it raises, it may have applied and recorded the first of them. After a restart, the reader passes
-        the rest again, and perhaps some events that changed nothing.
+        Even if it raises an error, it may have recorded the first events. After a restart, the reader passes
+        the others again, and perhaps some events that changed nothing.
         """
 
     def skip(self, position: Position, time_s: int) -> None:
@@ -126,15 +126,16 @@ class ServedProjection(Projection, Protocol):
     """A projection that serves requests of commands between batches."""
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were any, so that the loop
-        runs again.
+        """Serve requests while the loop waits after an error.
+
+        Returns whether there were any, so that the loop runs again.
         """
 
 
 WAIT_S: Final = 0.5
-"""How long one read waits for events at most."""
+"""The longest time for which one read waits for events."""
 BUSY_WAIT_S: Final = 0.01
-"""The same while there is deferred work."""
+"""The same time while there is deferred work."""
 
 
 class ProjectionLoop:
@@ -167,7 +168,7 @@ class ProjectionLoop:
         self._cross_gap = cross_gap
         self._reader: EventReader | None = None
         self.is_following = False
-        """Whether the projection follows events now; for any thread."""
+        """Whether the projection follows events now. Thread-safe."""
         self.status = ProjectionStatus(
             projection.name,
             projection.source,
@@ -177,7 +178,7 @@ class ProjectionLoop:
             quarantined=projection.quarantined(),
             failures=projection.failures(),
         )
-        """The last status; for any thread."""
+        """The last status. Thread-safe."""
 
     def read_status(self) -> ProjectionStatus:
         """Return the last status; its position includes later events that concern only other projections.

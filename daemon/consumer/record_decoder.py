@@ -19,9 +19,7 @@ from state.errors import BadInput, ForeignRecord, MalformedEvent
 
 _LARGE_BYTES: Final = 32 * 1024
 _large: Final = threading.Lock()
-"""Held during the decoding of a large record, so that the threads of the process do not need the memory of
-several at once.
-"""
+"""A lock for decoding a large record, so that several threads do not need memory for one at the same time."""
 
 
 class RecordDecoder:

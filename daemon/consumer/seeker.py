@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 _WITHOUT_IDS: Final[frozenset[str]] = frozenset({"apiary", "apiary-sns"})
 _LOOK_BACK: Final = 50
-"""Offsets at the end of the topic that are read to detect its format; the last ones may be markers."""
+"""How many offsets at the end of the topic to read to detect its format; the last ones may be markers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,9 @@ class TopicReader:
         return self._seeker.look_back(position, records)
 
     def seek(self, position: Position) -> None:
-        """Continue after ``position``;
-        raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
+        """Continue after ``position``.
+
+        Raises ConfigError, KafkaUnavailable, GapDetected (formats without event ids).
         """
         try:
             start = self._seeker.seek(position)
@@ -160,8 +161,9 @@ class TopicReader:
         return Batch(tuple(events), self._position, caught_up, time_s, tuple(sizes_bytes), passage)
 
     def _read(self, events: list[Event], sizes_bytes: list[int]) -> tuple[int, int]:
-        """Append the next events and their lengths; return how many were duplicates, and how many filled a
-        gap.
+        """Append the next events and their lengths.
+
+        Returns how many were duplicates, and how many filled a gap.
         """
         duplicates = filled = size_bytes = 0
         while (
@@ -211,8 +213,9 @@ class TopicReader:
             self._filler.close()
 
     def _take(self, timeout_s: float) -> bool:
-        """Fetch more records if the buffer is empty; return whether the topic ends after the buffered
-        records.
+        """Fetch more records if the buffer is empty.
+
+        Returns whether the topic ends after the buffered records.
         """
         assert self._fetcher is not None, "seek first"
         if self._ahead or self._filling is not None:

@@ -1,5 +1,5 @@
-"""The metastore endpoint as a capability:
-``tideline serve``, alone or, for the sources in section ``serve``, run by the daemon.
+"""The metastore endpoint as a capability: ``tideline serve``, alone or, for the sources in section ``serve``,
+run by the daemon.
 """
 
 from __future__ import annotations

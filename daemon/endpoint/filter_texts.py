@@ -39,7 +39,7 @@ FIELDS_OF_HIVE_3: Final = frozenset({1, 2, 3, 4})
 """Fields of the request of ``GET_TABLE`` that Hive 3.1 declares; Hive 4 always sends another, its engine."""
 _KEPT_MAX: Final = 1024
 _KEPT_CHARS_MAX: Final = 4096
-"""Filters with a stored translation, because clients repeat them, and their length."""
+"""Limits of number and length of filters with a cached translation, because clients repeat filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _FilterCall:
     filter: int
     limit: int | None
     is_request: bool = False
-    """Whether they are in one struct."""
+    """Whether the arguments are in one request struct."""
 
 
 _CALLS: Final = {
@@ -70,16 +70,18 @@ class FilterTexts:
         """Whether the metastore is Hive 4; None until it was queried."""
 
     def translate(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request with a filter that means for Hive 4 what the client means; raise the errors of
-        ``metastore``.
+        """Return the request with a filter that means for Hive 4 what the client means.
+
+        Raises the errors of ``metastore``.
         """
         if self._client is ClientVersion.UNKNOWN:
             self._client = _recognize(request)
         return self._rewrite(request, metastore, lambda text, _: _translate(text, self._client))
 
     def order(self, request: Message, metastore: Metastore) -> Message:
-        """Return the request to forward, with a filter that loses no partition; raise the errors of
-        ``metastore``.
+        """Return the request to forward, with a filter that loses no partition.
+
+        Raises the errors of ``metastore``.
         """
         return self._rewrite(request, metastore, _order)
 

@@ -85,7 +85,7 @@ def run_endpoint(
 
 @contextmanager
 def _probes(registry: CollectorRegistry, http: ProbesAddress | None) -> Iterator[str | None]:
-    """Serve ``/metrics`` and ``/livez`` at an address, if any, and yield it."""
+    """Serve ``/metrics`` and ``/livez`` during the block if there is an address; yield the address."""
     if http is None:
         yield None
         return

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BLOCKED_S: Final = 10.0
-"""Time after which a client that does not accept a piece of its answer counts as waited for."""
+"""A session whose client has not accepted a piece of its answer for this time counts as waiting."""
 CLIENT_GONE: Final = "client-gone"
-"""Code that counts a client's own disconnection in the middle of a call."""
+"""The error code under which the endpoint counts clients that disconnect during a call."""
 
 
 class Session:

@@ -52,8 +52,9 @@ class Upstream:
 
     @classmethod
     def of_endpoint(cls, settings: EndpointSettings) -> Upstream:
-        """Connect for the endpoint's own queries, and log in if the metastore requires it; raise
-        MetastoreUnavailable.
+        """Connect for the endpoint's own queries, and log in if the metastore requires it.
+
+        Raises MetastoreUnavailable.
         """
         if settings.login is None:
             return cls(settings, Transport.BUFFERED)
@@ -93,8 +94,9 @@ class Upstream:
         return answer
 
     def forward(self, request: Message, client: Peer) -> None:
-        """Send a request and pass its answer on as it arrives;
-        raise AmbiguousCall, BadInput or ClientGone.
+        """Send a request and pass its answer on as it arrives.
+
+        Raises AmbiguousCall, BadInput or ClientGone.
         """
         self.send(request)
         if request.is_oneway:

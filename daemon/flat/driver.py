@@ -185,10 +185,10 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
 
 
 def mine_query_files(config: Config) -> int:
-    """Mine all sources of kind 'sql-files' unless the daemon does; return the number of new or changed
-    queries.
+    """Mine all sources of kind 'sql-files' unless the daemon does.
 
-    Raises ConfigError for sources without a raw table, and errors of the key log.
+    Returns the number of new or changed queries. Raises ConfigError for sources without a raw table, and
+    errors of the key log.
     """
     mining = MINING.of(config)
     sources = {name: each for name, each in mining.sources.items() if each.kind == "sql-files"}

@@ -210,11 +210,11 @@ class FlatStatus:
     """``db.table``."""
     state: str
     pid: int | None = None
-    """Of the driver."""
+    """The process id of the driver."""
     batch: int | None = None
     """The last batch that is in the table."""
     rows: int = 0
-    """Since the daemon's start, as are misfits and dead letters."""
+    """Rows since the daemon's start; misfits and dead letters count from the same time."""
     misfits: int = 0
     dead_letters: int = 0
     lag_records: int | None = None

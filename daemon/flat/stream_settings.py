@@ -81,8 +81,8 @@ LimitsSection = Annotated[Limits, ValueSection(Limits)]
 
 
 class FlatSourceConfig(Section):
-    """The source of raw events:
-    a topic with one JSON document per record, or a directory of files of JSON lines.
+    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON
+    lines.
     """
 
     kind: Literal["kafka", "directory"] = Field(description="'kafka' or 'directory'.")

@@ -180,8 +180,9 @@ class OffsetReader:
         return Watermarks(low if self._signatures is None else max(low, high - _SIGNED_LOOK_BACK), high)
 
     def first_from(self, offset: int, end: int) -> LocatedRecord | None:
-        """Return the first record in ``offset`` to ``end`` that contains its event id; raise
-        KafkaUnavailable.
+        """Return the first record in ``offset`` to ``end`` that contains its event id.
+
+        Raises KafkaUnavailable.
         """
         return next(
             (found for at, value in self.values(offset, end) if (found := _locate(at, value)) is not None),

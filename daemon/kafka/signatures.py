@@ -28,7 +28,7 @@ class Signatures:
 
     source: str
     keys: tuple[bytes, ...] = field(repr=False)
-    """The key that signs, and those accepted as well."""
+    """The signing key, followed by other keys that are accepted."""
 
     def sign(self, value: bytes) -> tuple[str, bytes]:
         """Return the header that signs ``value``."""

@@ -163,8 +163,9 @@ class Topic:
             )
 
     def limits_content(self) -> bool:
-        """Whether the topic's compression limits the content of every batch; raise NotFound,
-        KafkaUnavailable.
+        """Whether the topic's compression limits the content of every batch.
+
+        Raises NotFound, KafkaUnavailable.
         """
         return self._config()["compression.type"] == CODEC
 

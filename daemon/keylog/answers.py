@@ -52,7 +52,7 @@ class _KeyFacts:
     rules: FlatRules
     decided: tuple[KeyRule, ...]
     requested: Mapping[str, RequestedKey]
-    """By the texts of the keys, as is ``last_days``."""
+    """The requested keys by their texts. ``last_days`` has the same keys."""
     last_days: Mapping[str, int]
     snapshot: TableSnapshot | None
 

@@ -76,10 +76,10 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine the new queries of each source into the key log, then delete old requests; return a result for
-    each source.
+    """Mine the new queries of each source into the key log, then delete old requests.
 
-    If a source fails, its result is the error, and the other sources are still read.
+    Returns a result for each source. If a source fails, its result is the error, and the other sources are
+    still read.
     """
     passes = []
     for source in sources:

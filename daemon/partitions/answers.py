@@ -107,8 +107,9 @@ class PartitionAnswers(CatalogAnswers[PartitionsView]):
     subject = "table"
 
     def answer(self, query: PartitionQuery) -> Answer:
-        """Return the answer; raise NotFound, BadInput, BadFilter,
-        InvalidRequest, FilterTooExpensive, LimitExceeded.
+        """Return the answer.
+
+        Raises NotFound, BadInput, BadFilter, InvalidRequest, FilterTooExpensive, LimitExceeded.
         """
         if isinstance(query, ListTables):
             return self.list_tables(query)

@@ -39,7 +39,7 @@ LOG_BYTES_MAX: Final = 8 * 1024
 LAST_LINES: Final = 8
 """Last lines of its output kept for the error that reports its end."""
 _STACK: Final = ("\t", " ")
-"""How lines of a Java stack trace begin; the error itself stands above them."""
+"""The beginnings of lines of a Java stack trace, which follow the error itself."""
 _CHUNK: Final = 64 * 1024
 _CHUNKS_MAX: Final = 64
 _END_S: Final = 10.0

@@ -12,7 +12,7 @@ from typing import Final
 
 
 SOFT_LIMIT_MAX: Final = 65_536
-"""It does not use a higher limit: some programs that inherit it touch every possible descriptor."""
+"""The highest limit to set: some programs that inherit it loop over every possible descriptor."""
 RESERVED: Final = 512
 """Descriptors for state files, copies, metastores and Kafka."""
 

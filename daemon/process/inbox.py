@@ -1,5 +1,5 @@
-"""Requests from a command to the running daemon:
-files in a directory that only the daemon's user can write to.
+"""Requests from a command to the running daemon: files in a directory that only the daemon's user can write
+to.
 
 File permissions decide who may send a request: the directory lies in the state directory (mode 0700). The
 HTTP API writes requests on behalf of operators (``daemon.http.actions``). A request is one JSON file that
@@ -35,7 +35,7 @@ _POLL_S: Final = 0.05
 Request = dict[str, Any]
 STEP_S: Final = 0.1
 BEGUN_MAX: Final = 8
-"""Works kept at once; a caller may have given up one."""
+"""Maximum number of unfinished works; a caller may have abandoned one."""
 T = TypeVar("T")
 
 

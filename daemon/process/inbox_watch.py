@@ -19,7 +19,7 @@ from daemon.process.loops.heartbeat import Heartbeat
 
 LOOK_S: Final = 0.5
 LOOKS: Final = 60
-"""How many looks at the parents come before one at each inbox."""
+"""The number of looks at the parent directories between two looks at each inbox."""
 _COARSE_NS: Final = 1_000_000_000
 """Two changes within this time may have the same time in some file systems."""
 
@@ -30,7 +30,7 @@ class InboxWatch:
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns
         self._wakes: dict[str, Callable[[], None]] = {}
-        """By path: as text, because hundreds are looked up twice a second."""
+        """The functions by path, as text, because hundreds are looked up twice a second."""
         self._parents: set[str] = set()
         self._changed_ns: dict[str, int] = {}
         self._looks = 0

@@ -27,19 +27,19 @@ from prometheus_client import (
 _COMMON_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 APPLY_BUCKETS_S: Final = (0.0005, *_COMMON_S, 5, 10, 60, 600)
-"""One event: a call that changes nothing, or the copy of all files of a partition."""
+"""For one event: from a call that changes nothing to copying all files of a partition."""
 
 CALL_BUCKETS_S: Final = (*_COMMON_S, 5, 10, 30, 60)
-"""One metastore call, with a network and a database behind it."""
+"""For one metastore call, which includes a network and a database."""
 
 ANSWER_BUCKETS_S: Final = (0.0001, 0.00025, 0.0005, *_COMMON_S, 10)
-"""One answer from the partition index, from memory or a local file."""
+"""For one answer from the partition index, from memory or a local file."""
 
 BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
-"""One step of a Spark driver or one mining pass."""
+"""For one step of a Spark driver or one mining pass."""
 
 VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
-"""From an event on the source to its effect."""
+"""For the time from an event at the source to its effect."""
 
 
 def build_registry() -> CollectorRegistry:

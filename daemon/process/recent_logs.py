@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 1_000
 CHARACTERS_MAX: Final = 2_000
-"""Of one line; the rest of it is in the log only."""
+"""Maximum length of a line; only the log has the rest."""
 _OWN: Final = frozenset({"event", "level", "timestamp", "exception"})
 
 
@@ -61,7 +61,7 @@ class RecentLogs:
 
 
 RECENT_LOGS: Final = RecentLogs()
-"""The lines of this process, whose log is one."""
+"""The log lines of this process."""
 
 
 def _is_shown(name: str) -> bool:

@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 MASK: Final = "***"
 SECRET_CHARACTERS_MIN: Final = 4
-"""It does not mask shorter texts: they would match ordinary words."""
+"""Shorter secrets are not masked, because they would match ordinary words."""
 LINE_CHARACTERS_MIN: Final = 16
-"""It masks the lines of a secret one by one if they are this long."""
+"""Lines of a secret that are at least this long are also masked one by one."""
 DEPTH_MAX: Final = 8
 CACHED_CHARACTERS_MAX: Final = 500
 CACHED_MAX: Final = 16_384
-"""Texts that are remembered as masked: the status of 500 policies has several thousand."""
+"""Number of cached masked texts: the status of 500 policies has several thousand."""
 _PLAIN: Final = frozenset({type(None), bool, int, float})
 """Types of values without texts, which are frequent in the status."""
 
@@ -84,7 +84,9 @@ _FORMS: Final = (
     (_IN_MAPPING, rf"\1{MASK}"),
 )
 _HINTS: Final = re.compile(r"[=@]|-----BEGIN|bearer|authorization|[\"']\s?:", re.IGNORECASE)
-"""Common parts of every form; most texts contain none, and one search is a fraction of the others' time."""
+"""Texts of which every form contains one. Most texts contain none, and one search for these takes a fraction
+of the time of all forms.
+"""
 
 
 def names_secret(key: str) -> bool:

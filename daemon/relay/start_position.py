@@ -39,7 +39,7 @@ _KEY: Final = b"relay/"
 _LOOK_BACK: Final = b"/look-back"
 _SCANNED: Final = b"/scanned"
 _SAME: Final = ("eventTime", "dbName", "tableName")
-"""Fields compared of a complete event, which an older version may have written."""
+"""The fields to compare for a complete event, which an older version may have written."""
 
 
 class StoredPosition:

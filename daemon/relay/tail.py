@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 STOP_NOTICED_S: Final = 0.2
-"""How soon a stop ends a pause."""
+"""The longest time after which a pause notices a stop request."""
 
 
 class Pace:

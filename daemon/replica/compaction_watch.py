@@ -38,7 +38,7 @@ class CompactionWatch:
         self._target = target
         self._policies = policies
         self._read: dict[str, CompactionStatus] = {}
-        """By policy; replaced as a whole, because any thread reads it."""
+        """The status by policy. It is only replaced as a whole, so reading it is thread-safe."""
 
     def status(self) -> tuple[CompactionStatus, ...]:
         """Return the last reading, as a row for each policy."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 60.0
-"""How long a policy rests at most if nothing wakes it."""
+"""The longest rest of a policy that is not woken."""
 _ENDINGS: Final = frozenset({"promote", "retire"})
 """Requests that end the replication."""
 
@@ -130,8 +130,10 @@ class FollowedReplica:
         self._projection.skip(position, time_s)
 
     def settle(self) -> float:
-        """Do the projection's deferred work, and advance loads; return how long the policy may rest. While
-        there is no work, each rest is longer than the previous one.
+        """Do the projection's deferred work, and advance loads.
+
+        Returns how long the policy may rest. While there is no work, each rest is longer than the previous
+        one.
         """
         self._projection.settle()
         rest_s = self._step_loads()
@@ -212,8 +214,9 @@ class FollowedReplica:
         self._report_new(False)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were any, so that the loop
-        runs again.
+        """Serve requests while the loop waits after an error.
+
+        Returns whether there were any, so that the loop runs again.
         """
         return self._inbox.serve(self._do_while_failed) > 0
 

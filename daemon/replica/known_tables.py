@@ -19,7 +19,7 @@ from handlers.replication.tables.policy_tables import PolicyTables
 
 NAMES_S: Final = 10.0
 KEPT_MIN: Final = 5_000
-"""It sorts shorter lists each time."""
+"""Only the names of longer lists are kept; shorter ones are sorted each time."""
 
 
 @dataclass(slots=True)

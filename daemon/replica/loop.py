@@ -148,11 +148,11 @@ def build_projection(
     bootstrap: BootstrapOptions | None = None,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> tuple[ReplicationProjection, CopyPool]:
-    """Open the policy's state; return its projection and copy pool. Raises StateCorrupt, StateLocked,
-    ConfigError.
+    """Open the policy's state.
 
-    ``pulse`` receives each step of long work: an applied event, an answered call, copied bytes. Copy jobs
-    report their progress to ``job_changed``.
+    Returns its projection and copy pool. Raises StateCorrupt, StateLocked, ConfigError. ``pulse`` receives
+    each step of long work: an applied event, an answered call, copied bytes. Copy jobs report their progress
+    to ``job_changed``.
     """
     beat = pulse.beat
     settings = config.policy(name)

@@ -28,7 +28,9 @@ TIMEOUT_S: Final = 300.0
 
 
 _WITHOUT_OPENING: Final = frozenset({"plan-promotion", "promote", "retire"})
-"""After an outage, the source may be gone; and a policy that was retired is not opened."""
+"""Requests that are served without opening the policy: its source may be unreachable permanently, and a
+retired policy is not opened.
+"""
 
 
 def open_requests(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _NEED_STATE: Final = frozenset({"load", "release", "plan-prune", "prune", "cross-gap"})
-"""Requests that write the position, and so need it."""
+"""Requests that write the position, and therefore need an open state."""
 
 
 class PolicyRequests:

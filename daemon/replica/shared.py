@@ -35,9 +35,9 @@ class SharedResources:
     metastores: MetastoreClients
     targets: Mapping[str, TargetThreads]
     rate: ByteRate
-    """Of all copies."""
+    """The rate limit of all copies."""
     processor: ProcessorShare = field(default_factory=ProcessorShare)
-    """Of all copies that replay does not need."""
+    """The share of the processor for all copies that replay does not need."""
     inboxes: InboxWatch = field(default_factory=InboxWatch)
     _rates: dict[str, ByteRate] = field(default_factory=dict)
     _turns: dict[tuple[str, str], Turns] = field(default_factory=dict)

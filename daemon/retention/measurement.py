@@ -24,7 +24,7 @@ from state.event_log.retention import (
 
 
 PRESENT_S: Final = 60.0
-"""A measurement counts as the current state for so long: there are several a minute."""
+"""A measurement counts as the current state for this time; there are several a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
 _COMPACTOR_CHECK: Final = "hive.compactor.check.interval"

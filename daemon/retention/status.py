@@ -70,14 +70,14 @@ class ReaderRetention:
     reader: str
     event_id: int
     left_s: float | None
-    """Until its next event is unreadable."""
+    """Time until its next event becomes unreadable."""
     retention_s: float | None
     files_left_s: float | None
-    """Until the change manager may remove a file that its next event names."""
+    """Time until the change manager may remove a file that its next event names."""
     files_retention_s: float | None
     directories_left_s: float | None = None
-    """Until the source may compact a directory that a relay has to list, because the source does not report
-    write events."""
+    """Time until the source may compact a directory that a relay has to list because the source does not
+    report write events."""
     directories_s: float | None = None
     """How often the source looks for tables to compact."""
 
@@ -101,7 +101,7 @@ class SourceRetention:
 
 
 def describe(measured: Measurement, now_s: float) -> SourceRetention:
-    """Return the row of a measurement in the section at the time ``now_s``."""
+    """Return the row of a measurement; the times left in it are those at ``now_s``."""
     return SourceRetention(
         measured.source,
         measured.time_s,

@@ -89,15 +89,15 @@ LOCK_WAIT_S: Final = 10.0
 STATUS_FILE_S: Final = 15.0
 """How often to write the status to a file, if it has changed. Commands read the file while no daemon runs."""
 STATUS_COST: Final = 400
-"""The status of hundreds of policies goes to the file less often: that takes this
-part of the time at most.
+"""The largest part of the time that writing the file may take, so the status of hundreds of policies is
+written less often.
 """
 
 SWITCH_S: Final = 0.0005
-"""How long a thread computes before it lets another run.
+"""How long a thread computes before Python switches to another one.
 
-Each statement of a store and each operation on a socket gives up the turn, and gets it back only after this
-time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
+Each statement of a store and each operation on a socket releases the interpreter, and gets it back only after
+this time if another thread computes. With Python's 5 ms, forty statements of a catalog waited until a million
 names were decoded, and accepting a storm of connections took 1.4 s instead of 0.1 s next to a busy thread.
 """
 

@@ -89,10 +89,9 @@ class FileCheck:
             self.files.list(self.directory)
 
     def write(self) -> None:
-        """Write, read, replace, list and remove files in a new directory below this one; raise the first
-        error.
+        """Write, read, replace, list and remove files in a new directory below this one.
 
-        Raises FilesUnavailable if the file system does not keep the written bytes.
+        Raises the first error, and FilesUnavailable if the file system does not keep the written bytes.
         """
         place = self.directory.child(f"_tideline_check_{secrets.token_hex(8)}")
         try:

@@ -94,8 +94,9 @@ def source_client(source: SourceConfig, client: type[Metastore] = Metastore) -> 
 def topic_reader(
     config: Config, source_name: str, *, projection: str, group: str, needs_event_ids: bool = False
 ) -> TopicReader:
-    """Return the topic's reader for ``projection``; raise ConfigError (the topic is unusable),
-    KafkaUnavailable.
+    """Return the topic's reader for ``projection``.
+
+    Raises ConfigError (the topic is unusable), KafkaUnavailable.
     """
     source = config.sources[source_name]
     assert config.kafka is not None, "checked with the configuration"

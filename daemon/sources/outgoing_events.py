@@ -117,7 +117,7 @@ class EventEncoder:
         self._lister = unlogged
         self._unlogged = None if settings.fills_gaps else unlogged
         self._listed: ListedWrites | None = None
-        """In place of ``_unlogged`` if the source does not report write events."""
+        """Replaces ``_unlogged`` if the source does not report write events."""
         self._is_asked = False
         self._supports_write_events = True
 
@@ -249,8 +249,9 @@ class EventEncoder:
         return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
 
     def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
-        """Add the files of partitions without a write event; return the mark for a commit that has the files
-        of all partitions.
+        """Add the files of partitions without a write event.
+
+        Returns the mark for a commit that has the files of all partitions.
         """
         if self._listed is not None:
             return {"listed": True, "unreported": True}

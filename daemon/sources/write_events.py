@@ -123,8 +123,9 @@ class WriteEventReader:
         self._troubles.pop(txn_id, None)
 
     def _read_whole(self, writes: CommitWrites, log: NotificationLog) -> bool:
-        """Read all write events in one call; return False if the answer is too large, or the metastore
-        refuses.
+        """Read all write events in one call.
+
+        Returns False if the answer is too large, or the metastore refuses.
         """
         try:
             log.receive_write_events(writes.commit.txn_id, writes.parts)
@@ -151,8 +152,9 @@ class WriteEventReader:
                 return
 
     def _is_hopeless(self, txn_id: int) -> bool:
-        """Count a failure; return whether there were enough failures to relay the commit without write
-        events.
+        """Count a failure.
+
+        Returns whether there were enough failures to relay the commit without write events.
         """
         trouble = self._troubles.setdefault(txn_id, _Trouble(self._clock()))
         trouble.attempts += 1

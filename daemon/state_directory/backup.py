@@ -97,12 +97,11 @@ def read_backup(source: Path, beat: Callable[[], None] = lambda: None) -> list[B
 
 
 def restore_backup(source: Path, state_dir: Path) -> dict[str, Any]:
-    """Replace the state files with those of a backup; return the restored files and the directory of the
-    replaced ones.
+    """Replace the state files with those of a backup.
 
-    It changes nothing unless the backup is complete and undamaged. It moves all files of the former state
-    into a new directory inside the state directory. The caller holds the lock of the state directory.
-    Repeating this after a crash completes it.
+    Returns the restored files and the directory of the replaced ones. It changes nothing unless the backup is
+    complete and undamaged. It moves all files of the former state into a new directory inside the state
+    directory. The caller holds the lock of the state directory. Repeating this after a crash completes it.
     """
     files = read_backup(source)
     with translate_errors(str(state_dir), was_open=True):

@@ -69,10 +69,9 @@ def open_state(
 
 
 def set_aside_state(directory: Path, kind: str, name: str) -> bool:
-    """Move a part's state file into the directory ``moved``, where it replaces an earlier one; return whether
-    the file existed. The part must not be open.
+    """Move a part's state file into the directory ``moved``, where it replaces an earlier one.
 
-    Raises ConfigError if that is not possible.
+    Returns whether the file existed. The part must not be open. Raises ConfigError if that is not possible.
     """
     path = state_path(directory, kind, name)
     if not path.is_file():

@@ -24,8 +24,9 @@ _DEPTH_MAX: Final = 3
 
 
 def narrow_files(directory: Path) -> list[str]:
-    """Remove the rights of other users from everything in ``directory``; return the paths for which that
-    failed.
+    """Remove the rights of other users from everything in ``directory``.
+
+    Returns the paths for which that failed.
     """
     wide = [str(directory)] if directory.stat().st_mode & OTHERS else []
     return wide + [path for path in _wide_paths(directory, _DEPTH_MAX) if not _narrow(path)]

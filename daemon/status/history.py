@@ -31,7 +31,7 @@ class HistoryPoint:
     number: int
     """Unix time of its start, divided by ``INTERVAL_S``."""
     observed_s: float = 0.0
-    """For how long the daemon observed it: less than the interval around a start."""
+    """The time for which the daemon observed the interval, which is less than the interval around a start."""
     lag_s: float | None = None
     """The largest lag of any projection."""
     events: int = 0

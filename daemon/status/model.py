@@ -225,8 +225,9 @@ class DaemonStatus:
 
     @staticmethod
     def from_json(value: object, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-        """Return the status from its JSON form, which may be of an older or newer version; raise
-        MalformedEvent.
+        """Return the status from its JSON form, which may be of an older or newer version.
+
+        Raises MalformedEvent.
         """
         if not isinstance(value, dict):
             raise MalformedEvent(

@@ -69,10 +69,10 @@ class StatusContext:
     loops: Mapping[str, LoopStatus]
     now_s: float
     lag_s: Callable[[str, int | None, int | None, float | None], float | None]
-    """Returns for how long a loop has been behind.
+    """Returns how long a loop has been behind.
 
-    Arguments: its name, its lag in events, the event time that it has reached, and the time of this lag (Unix
-    time).
+    Its arguments are the loop's name, its lag in events, the event time that it has reached, and the Unix
+    time of this lag.
     """
 
 

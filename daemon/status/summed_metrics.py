@@ -19,7 +19,7 @@ from daemon.process.metrics import ALL
 
 
 _LABELS: Final = ("projection", "policy", "reader")
-"""Labels whose values are as many as policies."""
+"""Labels that have a value for each policy."""
 
 _KEPT: Final[dict[str, Callable[[Sample], bool]]] = {
     "tideline_projection_lag_seconds": lambda _: True,
@@ -29,7 +29,7 @@ _KEPT: Final[dict[str, Callable[[Sample], bool]]] = {
         sample.value > 0 and sample.labels["state"] in {"failed", "did not initiate"}
     ),
 }
-"""The families in which some samples keep their policy, with the choice of these samples."""
+"""The families in which some samples stay separate, with the function that selects these samples."""
 
 _SMALLEST: Final = ("_left_seconds", "_retention_seconds", "_timestamp_seconds", "_event_id")
 _LARGEST: Final = ("_seconds", "_lag_events")

@@ -76,11 +76,10 @@ class SharedReader:
     def join_behind(
         self, who: object, interest: Interest, position: Position, wake: Callable[[], None]
     ) -> tuple[SharedReading, Member] | None:
-        """Add ``who``, which reads after ``position``, to the second run; return None if that has passed
-        ``position``.
+        """Add ``who``, which reads after ``position``, to the second run.
 
-        In that case, ``wake`` is called when the next run can begin. Starts a run if there is none. Raises
-        the failure that keeps it from reading.
+        Returns None if that has passed ``position``. In that case, ``wake`` is called when the next run can
+        begin. Starts a run if there is none. Raises the failure that keeps it from reading.
         """
         with self._lock:
             if self._behind is None or self._has_ended(self._behind):

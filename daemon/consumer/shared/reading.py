@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 _READ_S: Final = 0.5
 _CLOSE_S: Final = 5.0
 _DESERTED_S: Final = 10.0
-"""A run that no projection has joined for so long ends."""
+"""A run ends if it has had no members for this time."""
 
 
 class Refusal(Enum):
@@ -132,7 +132,7 @@ class SharedReading:
             return taken, taken[-1].event.time_s if member.backlog else window.end_s
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return the position and time up to which a member has nothing to apply; None if events wait."""
+        """Return the position, with its time, up to which a member has applied all; None if events wait."""
         with self._changed:
             return None if self._window is None else self._window.find_passed(member)
 

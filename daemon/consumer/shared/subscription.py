@@ -55,16 +55,16 @@ class Subscription:
         self._interest = Interest()
         self._joined: tuple[SharedReading, Member] | None = None
         self._is_behind = False
-        """Whether it has joined others that are behind."""
+        """Whether it has joined the run for projections that are behind."""
         self._waits_until_s: float | None = None
-        """Monotonic time until which it waits for those that are behind."""
+        """Monotonic time until which it waits for the next run of projections that are behind."""
         self._alone: TopicReader | None = None
         self._position = Position(0)
         self._passed: tuple[Event, ...] = ()
         """The events of the last batch, applied when the next one is read."""
         self._shared_counts = ReaderStatus("")
         self._counted = ReaderStatus("")
-        """The status of the shared reader when counted last."""
+        """The status of the shared reader when its counts were last added."""
         self.status = ReaderStatus("")
         self._shown: object = None
         """The values from which the status was made."""
@@ -80,7 +80,7 @@ class Subscription:
         return self.is_joined or self._waits_until_s is not None
 
     def find_passed(self) -> tuple[Position, int] | None:
-        """Return the position and time up to which the projection has nothing to apply; None if unknown.
+        """Return the position, with its time, up to which nothing is left to apply; None if unknown.
         Thread-safe.
         """
         joined = self._joined

@@ -32,7 +32,7 @@ class SharedEvent:
     """Length of its record."""
     route: Route
     passage: Passage | None = None
-    """Of the last event read with it."""
+    """The passage of the last event that was read in the same batch."""
 
     @property
     def position(self) -> Position:
@@ -52,9 +52,9 @@ class Member:
         self.backlog: deque[SharedEvent] = deque()
         self.backlog_bytes = 0
         self.position = position
-        """The last event that it took, or that did not concern it."""
+        """The last event that the member took, or that did not concern it."""
         self.is_applying = False
-        """Whether it has taken events and not come back since."""
+        """Whether it has taken events and is still applying them."""
         self.has_left = False
 
     def put(self, shared: SharedEvent) -> None:
@@ -94,15 +94,15 @@ class EventWindow:
         self._members: list[Member] = []
         self._by_database: dict[str, list[Member]] = {}
         self._of_all: list[Member] = []
-        """The members that events of other databases may concern, too."""
+        """The members that may need events of any database."""
         self._waiting_bytes = 0
-        """Of the events in all backlogs."""
+        """The total size of the events in all backlogs."""
         self.start = start
         """The position before the first event."""
         self.end = start
         """The last event read."""
         self.end_s: int | None = None
-        """Its time at the source."""
+        """The time of the last event at the source."""
 
     @property
     def members(self) -> Sequence[Member]:
@@ -157,7 +157,7 @@ class EventWindow:
         return taken
 
     def find_passed(self, member: Member) -> tuple[Position, int] | None:
-        """Return the position and time up to which a member has nothing to apply; None if events wait."""
+        """Return the position, with its time, up to which a member has applied all; None if events wait."""
         if member.backlog or member.is_applying or member.has_left or self.end_s is None:
             return None
         return self.end, self.end_s
@@ -165,8 +165,10 @@ class EventWindow:
     def append(
         self, events: Sequence[Event], sizes_bytes: Sequence[int], passage: Passage | None = None
     ) -> Collection[Member]:
-        """Add the next events; return the members to wake: those with new events, and those that left because
-        their backlog was too long.
+        """Add the next events.
+
+        Returns the members to wake: those with new events, and those that left because their backlog was too
+        long.
         """
         concerned: dict[int, Member] = {}
         for event, size_bytes in zip(events, sizes_bytes, strict=True):

@@ -22,9 +22,9 @@ from handlers.catalog.index.table_records import TableRecord
 
 
 BYTES_MAX: Final = 32 * 1024 * 1024
-"""Memory of both halves; partitions that answers are joined from take as much again."""
+"""Memory of both halves. The cached partitions from which answers are joined take the same amount again."""
 LONGEST_BYTES: Final = 4 * 1024 * 1024
-"""It does not keep longer answers, because they would displace all others."""
+"""The cache does not keep longer answers, because they would displace all others."""
 _OVERHEAD_BYTES: Final = 500
 """Memory of an entry in addition to its bytes."""
 

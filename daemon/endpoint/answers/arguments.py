@@ -46,9 +46,9 @@ class Role(Enum):
     """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a
     table's id."""
     FALSE = auto()
-    """Answered only if false."""
+    """The index answers only if the value is false."""
     EMPTY = auto()
-    """Only the empty text allows an answer."""
+    """The index answers only if the text is empty."""
 
 
 @dataclass(frozen=True, slots=True)

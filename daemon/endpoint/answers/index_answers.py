@@ -34,7 +34,7 @@ BUCKETS: Final = frozenset({"HIVEBUCKET2", "MANAGERAWMETADATA"})
 """Capabilities with which a client receives bucketed tables unchanged."""
 KEPT_MAX: Final = 512
 KEPT_BYTES_MAX: Final = 4096
-"""Arguments kept after they were read, because clients repeat their calls, and their size."""
+"""Limits of number and size of decoded arguments that are cached, because clients repeat their calls."""
 
 
 class AnswerObserver(Protocol):

@@ -35,8 +35,8 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelection:
-    """The partitions of a call. Reading raises NotAnswered if a metastore may find others, or in another
-    order.
+    """The partitions of a call. Reading them raises NotAnswered if a metastore may find other partitions, or
+    return them in another order.
     """
 
     selection: Selection | NamedRows

@@ -171,4 +171,4 @@ CALLS: Final = {
 CALLS_OF_HIVE_4: Final = frozenset({name for name in CALLS if name.endswith("_req")}) | {
     "get_partitions_spec_by_expr"
 }
-"""Those that servers before Hive 4 do not know."""
+"""The calls that servers before Hive 4 do not have."""

@@ -34,8 +34,7 @@ _REQUIRED: Final = {
     "hive.metastore.try.direct.sql": {"", "true"},
     "hive.metastore.rawstore.impl": {"", _OBJECT_STORE},
 }
-"""Settings and the values with which answers depend on the partitions only; names that every version
-knows."""
+"""Settings with the values for which answers depend only on the partitions; every version has them."""
 _FILTER_HOOK: Final = "hive.metastore.filter.hook"
 _FILTER_ENABLED: Final = "metastore.server.filter.enabled"
 _CATALOG: Final = "metastore.catalog.default"
@@ -80,8 +79,8 @@ def ask_version(metastore: Metastore) -> HiveVersion | None:
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
-    """Whether the server filters answers by user, or has another default catalog.
-    Servers before Hive 4 do not filter.
+    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do
+    not filter.
     """
     if not is_hive_4:
         return False
@@ -94,8 +93,8 @@ def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
 
 
 def _has_call(metastore: Metastore, call: str) -> bool:
-    """Whether a server has a call without arguments. This distinguishes Hive 2.3 from 3.1, which report the
-    same version.
+    """Whether a server has this call, which takes no arguments. This distinguishes Hive 2.3 from 3.1, which
+    report the same version.
     """
     return 0 in read_fields(metastore.exchange(Message(Header(call, CALL, 0), write_struct([]))).body)
 

@@ -86,13 +86,13 @@ class TableRequest(Protocol):
     """One request, from its arrival on. Use it from one thread only."""
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return the result of ``make`` for a table of the catalog ``hive``, and the view, which is closed.
-        The client's names of database and table are in any case.
+        """Return the result of ``make`` for a table of the catalog ``hive``, and the view, which is closed by
+        then. ``db`` and ``table`` may have upper-case letters.
 
-        The view has applied at least the source's newest event id as of the request's arrival, unless the
-        configuration permits less, and its table is followed. May call ``make`` twice: the result for a view
-        that was too old is dropped. Its errors reach the caller, even those from a view that was too old,
-        because they only mean that the endpoint forwards the call.
+        The view reflects at least the event that was the source's newest one when the request arrived, unless
+        the configuration permits an older view. The index follows the table. May call ``make`` twice, and
+        drops the result for a view that was too old. Errors of ``make`` reach the caller, even with a view
+        that was too old, because the endpoint then only forwards the call.
         """
 
 

@@ -114,8 +114,9 @@ class Reports:
 
 
 def read_metrics(rows: Any, source: str) -> Iterator[Metric]:
-    """Yield the metrics of a report with the label ``source``;
-    raises TypeError and ValueError for anything else.
+    """Yield the metrics of a report with the label ``source``.
+
+    Raises TypeError and ValueError for anything else.
     """
     for name, text, kind, samples in rows:
         family = Metric(str(name), str(text), str(kind))

@@ -43,7 +43,7 @@ class EndpointStatus:
     answered: int = 0
     """Calls answered from the index."""
     repeated: int = 0
-    """Those of them answered with the bytes of an earlier answer."""
+    """The answered calls for which the endpoint sent the bytes of an earlier answer."""
     not_answered: int = 0
     """Partition calls forwarded."""
     forwarded: int = 0

@@ -196,8 +196,9 @@ class PositionWatch:
         self._is_watched = False
 
     def wait(self, event_id: int, timeout_s: float) -> bool:
-        """Wait until the position has reached ``event_id``;
-        return False after the time-out. Raises the errors of reading.
+        """Wait until the position has reached ``event_id``.
+
+        Returns False after the time-out. Raises the errors of reading.
         """
         end_s = self._clock() + timeout_s
         with self._changed:

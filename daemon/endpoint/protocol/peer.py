@@ -51,7 +51,7 @@ class Peer:
         self.handle = handle
         self.unread = b""
         self.blocked_since: float | None = None
-        """Since when a piece waits for the other side (monotonic clock)."""
+        """The time since which a piece has waited for the other side (monotonic clock)."""
         self._readable = select.poll()  # not select.select, which fails for descriptors above 1,023
         self._readable.register(handle, select.POLLIN)
         handle.settimeout(None)
@@ -152,7 +152,7 @@ def remaining_s(deadline: float) -> float:
 
 
 def shut_down(handle: socket.socket, how: int) -> None:
-    """Shut a socket down from any thread; harmless if closed.
+    """Shut a socket down; do nothing if it is closed. Thread-safe.
 
     Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, which would
     then send its answer in clear.

@@ -37,7 +37,7 @@ from state.errors import BadInput, LimitExceeded
 DETECTION_BYTES: Final = 5
 _KNOWN_MAX: Final = 512
 _KNOWN_BYTES_MAX: Final = 4096
-"""Structs known to be complete, because clients repeat their calls: at most two megabytes."""
+"""Total size of cached structs that are known to be complete, because clients repeat their calls."""
 
 
 class Transport(Enum):
@@ -56,11 +56,11 @@ class Transport(Enum):
 
 
 def detect_transport(start: bytes) -> Transport:
-    """Return the transport that a client uses, from its first five bytes; raise BadInput for another
-    protocol.
+    """Return the transport that a client uses, from its first five bytes.
 
-    A buffered message starts with a version, or with the length of a name and its first letter. A frame
-    starts with its own length, and then with a version or the length of a name, whose first byte is 0.
+    Raises BadInput for another protocol. A buffered message starts with a version, or with the length of a
+    name and its first letter. A frame starts with its own length, and then with a version or the length of a
+    name, whose first byte is 0.
     """
     (first,) = struct.unpack(">I", start[:4])
     if first >> 16 == VERSION_1 >> 16:

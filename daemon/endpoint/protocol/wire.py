@@ -77,8 +77,8 @@ class Message:
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the call has no answer.
-        Some generated clients send ``shutdown`` of fb303 as an ordinary call.
+        """Whether the call has no answer. Some generated clients send ``shutdown`` of fb303 as an ordinary
+        call.
         """
         return self.header.kind == TMessageType.ONEWAY or self.header.name == "shutdown"
 
@@ -212,7 +212,9 @@ resolve()
 
 
 def skip_struct(transport: Any) -> None:
-    """Read a struct to its end with Thrift's C extension; raise ``MALFORMED``, also for too deep nesting."""
+    """Read a struct to its end with Thrift's C extension; raise ``MALFORMED``, including for nesting that is
+    too deep.
+    """
     _AnyStruct().read(_protocol(transport))
 
 

@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 ATTEMPTS: Final = 3
 """How often an answer must differ."""
 WAITING_MAX: Final = 32
-"""Samples that may wait for their comparison; it drops further ones."""
+"""Samples that may wait for their comparison; further ones are dropped."""
 SAMPLE_BYTES_MAX: Final = 16 << 20
-"""It does not compare larger answers, because samples are in memory."""
+"""Larger answers are not compared, because samples are in memory."""
 _NUMBERS: Final = {TType.BOOL: ">b", TType.BYTE: ">b", TType.I16: ">h", TType.I32: ">i", TType.I64: ">q"}
 _DEPTH_MAX: Final = 64
 UNORDERED_IN_HIVE_4: Final = frozenset({"get_partition_names_ps", "get_partition_names_ps_req"})

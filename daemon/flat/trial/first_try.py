@@ -59,8 +59,8 @@ class TrialOrder:
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
-    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here,
-    and BadInput for files without events.
+    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for
+    files without events.
     """
     commands = spark_commands()
     from streaming.driver.installation import require_installation

@@ -137,8 +137,8 @@ def read_queries(queries: Sequence[Path], raw: RawTable) -> list[QueryFile]:
 
 
 def find_members(files: Sequence[QueryFile], filled: Collection[KeyPath]) -> frozenset[KeyPath]:
-    """Return the filled keys that some file reads although
-    another one reads an object around them as a whole.
+    """Return the filled keys that some file reads although another one reads an object around them as a
+    whole.
 
     In production the object takes the place of its members unless far fewer users request it. Here all files
     belong to one user, and one file must not take away the columns of the others. Members with generated

@@ -43,13 +43,15 @@ EARLIEST_S: Final = 946_684_800
 LATEST_S: Final = 4_102_444_800
 """The years 2000 and 2100: numbers between them count as times."""
 _OPENED: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
-"""How to open compressed files, by the ends of their names."""
+"""Functions that open compressed files, by the suffix of the name."""
 _TIME_NAME: Final = re.compile(
     r"(^|.*[_.-])(epoch|time|timestamp|ts|date|datetime|at|when|created|t)_?([mun]?s)?$"
     r"|(^time|.*(Time|At|Date|TIMESTAMP))(Unix)?(Nano|Micro|Milli)?s?$"
 )
 _NAMED_UNITS: Final = {EpochUnit.MICROSECONDS, EpochUnit.NANOSECONDS}
-"""Generated ids are often as large as these times, so the name of the key must agree."""
+"""Units for which the name of the key must suggest a time, because generated ids are often as large as such
+times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class TimeKey:
 
 
 def read_sample(files: Sequence[Path]) -> list[str]:
-    """Return some lines of each file.
-    Raises BadInput for a file that is damaged or does not hold one JSON object in each line.
+    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON
+    object in each line.
     """
     each_max = max(1, SAMPLE_LINES // max(1, len(files)))
     lines: list[str] = []

@@ -39,7 +39,7 @@ class Heartbeat(Protocol):
         """End the loop's rest soon. Thread-safe."""
 
     def following(self) -> None:
-        """Report that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and follows its source."""
 
     def progress(self) -> None:
         """Report durable progress, and forget earlier failures."""
@@ -58,8 +58,10 @@ class Loop(Protocol):
     """A loop that the supervisor runs."""
 
     def run(self, heartbeat: Heartbeat) -> Iterator[float] | None:
-        """Run until ``heartbeat.stopping`` is set; raise the error that ended the loop. A loop that runs in
-        turns returns an iterator over its rests (``daemon.process.loops.loop``).
+        """Run until ``heartbeat.stopping`` is set.
+
+        Raises the error that ended the loop. A loop that runs in turns returns an iterator over its rests
+        (``daemon.process.loops.loop``).
         """
 
     def close(self) -> None:

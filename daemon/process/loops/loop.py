@@ -38,7 +38,7 @@ _REVIVE_S = 0.5
 """How often a loop with its own thread looks for requests while it waits for its next run."""
 
 _BEAT_S: Final = 0.1
-"""Heartbeats that follow the last one sooner are not noted: every event and every call sends one."""
+"""A heartbeat sooner after the last one is not recorded, because every event and every call sends one."""
 
 
 class LoopState(StrEnum):
@@ -109,7 +109,7 @@ class LoopHeartbeat:
         self.beat()
 
     def following(self) -> None:
-        """Report that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and follows its source."""
         now_s, status = time.monotonic(), self._loop.status
         state = LoopState.FOLLOWING if status.failed_s is None else LoopState.FAILED
         self._loop.note(beat_s=now_s, state=state, followed_s=now_s)
@@ -167,7 +167,7 @@ class SupervisedLoop:
         """Set at the start of the loop."""
         self._ended = threading.Event()
         self.status = LoopStatus(job.name, beat_s=time.monotonic())
-        """For any thread."""
+        """Thread-safe."""
         self.answered_s = -math.inf
         """Monotonic time of the last answer that this loop got while it followed."""
 

@@ -20,7 +20,7 @@ from state.errors import Refused, TidelineError, Transient
 
 
 FAILED_RETRY: Final = Backoff(5.0, 300)
-"""The delays before a new attempt of a failed loop, if the configuration has no longest one."""
+"""The delays before a failed loop runs again, unless the configuration sets the longest delay."""
 
 
 class Verdict(Enum):

@@ -51,9 +51,9 @@ class Task:
         self.answered_s = answered_s
         self.state = TaskState.READY
         self.due_s = 0.0
-        """When its rest ends."""
+        """The time at which the task's rest ends."""
         self.is_woken = False
-        """Whether something woke it during its turn."""
+        """Whether the task was woken during its turn."""
 
 
 class TurnQueue:
@@ -63,7 +63,7 @@ class TurnQueue:
         assert rules.turns_at_once >= 1, rules
         self._rules = rules
         self._tasks: set[Task] = set()
-        """Those that have not ended."""
+        """The tasks that have not ended."""
         self._ready: deque[Task] = deque()
         """Ready tasks; the one that has waited longest comes first."""
         self._resting: list[tuple[float, int, Task]] = []

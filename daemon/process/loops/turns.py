@@ -17,7 +17,9 @@ from daemon.process.loops.turn_queue import Task, TurnQueue, TurnRules
 
 
 THREADS_MAX: Final = 64
-"""With turns that last long, as while a target hangs. Further tasks then wait for the end of one."""
+"""Maximum number of threads, which is only reached if turns take long, for example while a target hangs.
+Further tasks then wait for a turn to end.
+"""
 IDLE_S: Final = 10.0
 
 
@@ -42,7 +44,7 @@ class Turns:
         self._waiting = 0
         """Threads without a turn."""
         self._watched_s = math.inf
-        """Until when one of them waits for the next turn."""
+        """The time until which one of them waits for the next turn."""
         self._is_closed = False
 
     def add(

@@ -149,8 +149,8 @@ def bootstrap_policy(
     reuses_files: bool = False,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
-    """Create the policy's replica, once, or continue an unfinished bootstrap;
-    ``reuses_files`` as in ``begin_bootstrap``.
+    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in
+    ``begin_bootstrap``.
 
     Raises ConfigError for an unknown name, and the errors of the bootstrap.
     """

@@ -69,8 +69,8 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
 
 
 def require_cluster(master: str) -> None:
-    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing,
-    and Transient if the cluster does not answer.
+    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster
+    does not answer.
     """
     require_spark()
     from streaming.driver.installation import require_installation

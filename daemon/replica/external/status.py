@@ -77,7 +77,7 @@ class ExternalStatus:
     complete_s: int | None = None
     """Unix time at which the last complete cycle began: every file that existed then is on the target."""
     began_s: float | None = None
-    """When the cycle that runs, or the last one, began."""
+    """Unix time at which the current cycle, or else the last one, began."""
     ended_s: float | None = None
     tables: int = 0
     directories: int = 0

@@ -62,7 +62,7 @@ class CompactionStatus:
 
     policy: str
     read_s: float | None = None
-    """Unix time of the last answer of the target, which the other fields are from."""
+    """Unix time of the target's last answer, from which the other fields are."""
     problem: str | None = None
     """Why the last call failed; None if it did not."""
     counts: dict[str, int] | None = None

@@ -60,7 +60,7 @@ class ReplicaFollowing:
     """Reads the facts of the daemon, or of the state that it left."""
     stall_s: float = STALL_S
     waiting: Callable[[int, int], None] = lambda _event_id, _position: None
-    """Called while waiting, with the awaited event and the position."""
+    """Called while the verifier waits, with the awaited event id and the position."""
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     is_stopping: Callable[[], bool] = lambda: False

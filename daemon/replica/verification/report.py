@@ -23,7 +23,7 @@ class TableReport:
     """The first ones."""
     difference_count: int
     not_compared: dict[str, int]
-    """Numbers of objects without a comparison."""
+    """The numbers of objects that were not compared."""
     partitions: int
     files: int
     size_bytes: int
@@ -40,11 +40,11 @@ class VerificationReport:
     loads_requested: list[str]
     """The tables with a load request because they differed."""
     equal: bool
-    """Whether every table has a comparison and is equal."""
+    """Whether every table was compared and is equal."""
     counts: dict[str, int]
     """Numbers of tables by outcome."""
     tables: list[TableReport]
-    """All tables, or only those of the counted ones that are not equal."""
+    """All tables, or only those that are not equal."""
 
 
 def make_report(

@@ -49,11 +49,11 @@ def run_verification(
     status: Callable[[], DaemonStatus] | None,
     show: Callable[[str], None],
 ) -> tuple[list[TableResult], list[str]]:
-    """Verify and repair as requested; return the outcome of each table, and the tables for which loads were
-    requested.
+    """Verify and repair as requested.
 
-    ``status`` reads the status of the daemon that follows the policy; None if no daemon runs here. ``show``
-    receives lines of progress.
+    Returns the outcome of each table, and the tables for which loads were requested. ``status`` reads the
+    status of the daemon that follows the policy; None if no daemon runs here. ``show`` receives lines of
+    progress.
     """
     with _open_run(config, request, status, show) as run:
         results = run.verify_all()
@@ -185,8 +185,8 @@ TABLES_PER_REQUEST: Final = 200
 """Requests to the daemon have a maximum size."""
 POLL_S: Final = 0.5
 GRACE_S: Final = 15.0
-"""How long after the request a table may still look as before, because the daemon's status is older than its
-answer."""
+"""How long after the request a table may still have its former state, because the daemon's status is older
+than its answer."""
 
 
 def find_repairable(results: Sequence[TableResult]) -> list[str]:

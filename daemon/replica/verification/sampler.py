@@ -139,8 +139,9 @@ class Sampler:
         self.ledger = Ledger(policy, self._settings.database)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Verify one table after another until a stop request; raise errors of the metastores and file
-        systems.
+        """Verify one table after another until a stop request.
+
+        Raises errors of the metastores and file systems.
         """
         pulse = Pulse()
         pulse.connect(heartbeat)

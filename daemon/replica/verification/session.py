@@ -71,8 +71,8 @@ def open_verifier(
 
 @contextmanager
 def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
-    """Start Spark and provide a comparison of rows.
-    Raises ConfigError, with the package to install, if Spark is missing.
+    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark
+    is missing.
 
     Raises Transient if Spark's JVM or its environment fails, because that is not a difference of rows.
     """

@@ -104,7 +104,7 @@ class ListedWrites:
         self.listed = 0
         """Partitions and tables listed."""
         self.unlisted = 0
-        """Those whose files may be incomplete, so that replicas load the table."""
+        """Partitions and tables whose files may be incomplete, so that replicas load the table."""
         self.found_by_scan: set[str] = set()
         """Tables with partitions that only a scan has found; the relay scans them at each commit from then
         on.

@@ -49,7 +49,7 @@ STREAMED: Final = (
 
 
 Scans = Literal["always", "check", "suspected"]
-"""When to look for partitions that no event names: always, always if that is cheap, or if the events do not
+"""When to look for partitions that no event names: always; always if that is cheap; or if the events do not
 look like those of an SQL statement.
 """
 
@@ -61,7 +61,7 @@ class WrittenPart:
     partition: str
     entries: tuple[str, ...] = ()
     incomplete: str | None = None
-    """Why these may not be all files."""
+    """The reason why files may be missing; None if these are all."""
     is_scanned: bool = False
     """Whether no event names the partition."""
 

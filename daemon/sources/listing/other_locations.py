@@ -25,9 +25,11 @@ from state.pieces import in_pieces
 
 
 PARTITIONS_MAX: Final = 20_000
-"""The relay ignores partitions of a table with more."""
+"""If a table has more partitions, the relay ignores those with other locations."""
 OTHERS_MAX: Final = 1_000
-"""Each scan lists all of them, because the times of their directories are unknown."""
+"""Maximum number of such partitions: each scan lists all of them, because the times of their directories are
+unknown.
+"""
 TABLES_MAX: Final = 1_000
 _BATCH: Final = 1_000
 _ALTERED: Final = frozenset({"ALTER_PARTITION", "ALTER_PARTITIONS"})
