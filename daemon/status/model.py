@@ -339,7 +339,7 @@ class StatusSection(Generic[T]):
         return []
 
     def lags(self, value: T) -> list[tuple[str, float | None]]:  # noqa: ARG002 - as above
-        """Return names and lags that count for readiness."""
+        """Return the names of loops or tables and their lags, as far as these count for readiness."""
         return []
 
     def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above

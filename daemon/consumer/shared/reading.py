@@ -47,7 +47,7 @@ class Refusal(Enum):
 
 
 class SharedReading:
-    """The run. Thread-safe."""
+    """One run of a source's shared reader. Thread-safe."""
 
     def __init__(
         self,

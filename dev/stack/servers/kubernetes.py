@@ -50,7 +50,7 @@ class Etcd(Component):
 
     @property
     def url(self) -> str:
-        """Its address for clients."""
+        """The address of the store for clients."""
         return f"http://{HOST}:{self.port}"
 
     def prepare(self) -> None:
